@@ -747,8 +747,10 @@ create table subledger.customer_link (
   kind                text    not null,
   id                  text    not null,
   replaced_position   bigint,
+  basis               text    not null,
   constraint customer_link_pkey primary key (stream_id, backend_customer_id, position, kind, id),
   constraint customer_link_kind_check check (kind in ('account', 'app_transaction', 'subscription')),
+  constraint customer_link_basis_check check (basis in ('transfer', 'statement', 'purchase', 'id')),
   constraint customer_link_replaced_position_check check (replaced_position > position)
 );
 
@@ -1085,7 +1087,8 @@ grant select
   to subledger_poller;
 -- It links purchases of Google Play to the customers who handed them in.
 grant select
-  on subledger.app_ownership, subledger.ownership, subledger.customer_identity, subledger.shared_account_token
+  on subledger.app_ownership, subledger.customer_link, subledger.ownership, subledger.customer_identity,
+    subledger.shared_account_token
   to subledger_poller;
 grant update (next_at) on subledger.check_schedule to subledger_poller;
 grant select, insert on subledger.store_check to subledger_poller;
@@ -1104,8 +1107,8 @@ grant select, insert, update on subledger.lease to subledger_poller;
 -- Customer links, and requests of operators, are stated by one process at a time, after it has read those before.
 grant select, insert, update on subledger.turn to subledger_receiver, subledger_poller;
 grant select
-  on subledger.checkpoint, subledger.app_ownership, subledger.ownership, subledger.customer_identity,
-    subledger.shared_account_token
+  on subledger.checkpoint, subledger.app_ownership, subledger.customer_link, subledger.ownership,
+    subledger.customer_identity, subledger.shared_account_token
   to subledger_receiver;
 
 grant select, insert, update, delete
@@ -1794,7 +1797,7 @@ comment on column subledger.app_ownership.policy is
   'latest-buyer: the app user of each purchase, from its purchase date on; first-buyer: the app user of the first '
   'purchase; shared: all of them';
 comment on column subledger.app_ownership.store_accounts_per_token_max is
-  'An account token with purchases of more store accounts identifies no app user, see shared_account_token';
+  'An account token with which more people buy identifies no app user, see shared_account_token';
 
 comment on table subledger.app_join is
   'Pairs of an app of the App Store and one of Google Play that are one product: an app user''s purchases in both are one '
@@ -1809,26 +1812,30 @@ comment on column subledger.customer_edge.kind is
   'original_transaction_id of the notification, or the one before a migration. The last two make a store account';
 comment on column subledger.customer_edge.position is 'First event that reported it';
 comment on column subledger.customer_edge.store_account is
-  'For account: the smallest appTransactionId of the subscription; if none was reported, the smallest '
-  'original_transaction_id among its own and those to which edges tie it. The store accounts of a token are counted '
-  'by it';
+  'For account: the smallest appTransactionId of the subscription; empty if none was reported. The store accounts of a '
+  'token are counted by it';
 
 comment on table subledger.shared_account_token is
-  'Account tokens with purchases of more store accounts than the app''s rules allow, such as one constant token of an '
-  'app for everybody. They lead to no customer, and neither purchases with them nor links on them say whose a '
+  'Account tokens with which more people buy than the app''s rules allow, such as one constant token of an app for '
+  'everybody. People are store accounts, and where none is stated, subscriptions to one product that are active at one '
+  'instant. The tokens lead to no customer, and neither purchases with them nor links on them say whose a '
   'subscription is';
 comment on column subledger.shared_account_token.account_token is 'As customer_edge.id: in lower case';
 
 comment on table subledger.customer_link is
-  'Customer links set by a backend. Each link event has the complete links of a customer; the links of earlier events '
-  'are kept as a record of what was believed then. Unless an app''s policy is shared, only the latest link that names an '
-  'id counts, and only if replaced_position is null';
+  'Customer links set by a backend, or by handing purchases in. A link event has the complete links of a customer, or adds '
+  'to them; the links of earlier events are kept as a record of what was believed then. Which link counts is shown by '
+  'ownership and customer_identity: the latest one on an id, if replaced_position is null and its basis takes the id from '
+  'whoever owned it; all of them if the app''s policy is shared';
 comment on column subledger.customer_link.backend_customer_id is 'The backend''s own id of the customer';
 comment on column subledger.customer_link.position is 'Event that set the link';
 comment on column subledger.customer_link.kind is
   'As in customer_edge, but with original_transaction_ids of any subscription';
 comment on column subledger.customer_link.replaced_position is
-  'Next event about the links of this customer; null for its latest links';
+  'Next event with the complete links of this customer; null while the link stands';
+comment on column subledger.customer_link.basis is
+  'transfer: the backend demanded it, and events of releases before there was a basis; statement: the word of the backend; '
+  'purchase: a purchase that was handed in; id: an id alone, which takes nothing from another customer';
 
 comment on table subledger.ownership is
   'Who owns a subscription, and when. The intervals of a subscription cover all time. They do not overlap, except under '

@@ -1,6 +1,7 @@
 import AppStore
 import Encoding
 import Subscriptions
+import TestSupport
 import Testing
 
 @Suite("The rows of an answer of verifyReceipt are facts")
@@ -41,7 +42,9 @@ struct ReceiptRowTests {
         #expect(event.transactions.map(\.revocationDate) == [nil])
         #expect(event.transactions.map(\.statesRevocation) == [true])
         let refund = try receiptAnswer([cancelled(row, "2022-01-10")], at: "2022-01-12").receiptEvent()
-        for order in permutations([refund, event]) { #expect(fold(order).spans == [Span("2022-01-01", "2022-02-01")]) }
+        for order in permutations(of: [refund, event]) {
+            #expect(fold(order).spans == [Span("2022-01-01", "2022-02-01")])
+        }
     }
 
     @Test("a refund that the device does not know yet counts")
@@ -63,7 +66,7 @@ struct ReceiptRowTests {
 
         #expect(event.transactions.map(\.transactionId) == ["1000000000000001", "1000000000000005"])
         #expect(event.transactions.map(\.statesRevocation) == [true, false])
-        for order in permutations([refund, event]) {
+        for order in permutations(of: [refund, event]) {
             #expect(fold(order, subscription: "1000000000000005").transactions.map(\.transaction.isRefunded) == [true])
         }
     }

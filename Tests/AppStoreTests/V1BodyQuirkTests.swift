@@ -1,5 +1,6 @@
 import AppStore
 import Subscriptions
+import TestSupport
 import Testing
 
 /// The numbered quirks of the V1 format that concern whole bodies (16, 17, 20 to 26, 33, 38, 42 to 44).
@@ -15,7 +16,7 @@ struct V1BodyQuirkTests {
         let infos = [pending(), pending(autoRenew: "0", subscription: "3000000000000001")]
         let first = try newBody("DID_RENEW", rows: rows, pending: infos).event()
 
-        for order in permutations(rows) {
+        for order in permutations(of: rows) {
             let event = try newBody("DID_RENEW", rows: order, pending: infos.reversed()).event()
 
             #expect(Set(event.transactions) == Set(first.transactions))

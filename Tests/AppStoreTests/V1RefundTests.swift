@@ -1,5 +1,6 @@
 import AppStore
 import Subscriptions
+import TestSupport
 import Testing
 
 /// REFUND names a purchase that is not an auto-renewable subscription. Its receipt may lack that purchase.
@@ -27,7 +28,7 @@ struct V1RefundTests {
 
     private func inEveryOrder(_ bodies: [JSON], subscription: String = lifetime, _ check: (Subscription) -> Void) throws
     {
-        for order in permutations(try bodies.map { try $0.event() }) {
+        for order in permutations(of: try bodies.map { try $0.event() }) {
             check(fold(order, subscription: subscription))
             check(fold(order + order.reversed(), subscription: subscription))
         }

@@ -1,5 +1,6 @@
 import AppStore
 import Subscriptions
+import TestSupport
 import Testing
 
 /// One customer action arrives as several notifications, in any order, some of them twice. The facts decide.
@@ -11,7 +12,7 @@ struct V1StoryTests {
     /// Checks all orders of arrival, each also with every notification sent twice.
     private func inEveryOrder(_ bodies: [JSON], _ check: (Subscription) -> Void) throws {
         let events = try bodies.map { try $0.event() }
-        for order in permutations(events) {
+        for order in permutations(of: events) {
             check(fold(order))
             check(fold(order + order.reversed()))
         }

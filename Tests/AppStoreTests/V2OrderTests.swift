@@ -1,5 +1,6 @@
 import AppStore
 import Subscriptions
+import TestSupport
 import Testing
 
 /// The newest statement applies, by the time of its own signature: neither by arrival nor by the outer notification.
@@ -10,7 +11,7 @@ struct V2OrderTests {
     private let bought = V2Body("SUBSCRIBED", "INITIAL_BUY", at: "2018-02-20", V2Action.rowA, V2Action.on)
 
     private func inEveryOrder(_ bodies: [V2Body], _ check: (Subscription) -> Void) throws {
-        for order in permutations(bodies) {
+        for order in permutations(of: bodies) {
             check(try folded(order))
             check(try folded(order + order.reversed()))
         }

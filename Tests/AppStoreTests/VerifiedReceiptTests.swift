@@ -1,6 +1,7 @@
 import AppStore
 import Encoding
 import Subscriptions
+import TestSupport
 import Testing
 
 @Suite("An answer is a fact only if it is genuine and of the app")
@@ -201,12 +202,12 @@ struct DeletedAccountTests {
             "DID_RENEW", at: "2022-02-01", v2Row("1000000000000002", "2022-02-01", "2022-03-01"), v2Renewal()
         ).event()
 
-        for order in permutations([bought, signed, checked, deletion]) {
+        for order in permutations(of: [bought, signed, checked, deletion]) {
             let subscription = fold(at: receivedAt, order)
             #expect(subscription.access == [])
             #expect(subscription.transactions.map(\.transaction.revocationDate) == [receivedAt])
         }
-        for order in permutations([signed, checked, deletion, renewed]) {
+        for order in permutations(of: [signed, checked, deletion, renewed]) {
             #expect(fold(at: receivedAt, order).spans == [Span("2022-02-01", "2022-03-01")])
         }
     }
@@ -237,7 +238,7 @@ struct ReceiptAgreementTests {
             try transactionAnswer(oldRow("1000000000000001", "2022-01-01", "2022-02-01")).receiptEvent(),
         ]
 
-        for order in permutations(events) {
+        for order in permutations(of: events) {
             let subscription = fold(order)
             #expect(subscription.transactions.count == 1)
             #expect(subscription.access.map(\.start) == [day("2022-01-01")])

@@ -137,7 +137,7 @@ struct CustomerLog {
             event.purchases = [fact]
             return event
         case .links(let customer, let links):
-            return LinkStatement(backendCustomerId: customer, links: links)
+            return LinkStatement(backendCustomerId: customer, links: links, basis: .statement)
                 .event(environment: environment, app: app, receivedAt: receivedAt, dedupeKey: key)
         }
     }

@@ -286,7 +286,7 @@ struct CustomerProjectionTests {
 
             #expect(
                 first == [
-                    "account aa → account aa", "account bb → account bb", "account cc → link u-2",
+                    "account aa → account aa", "account bb → account bb", "account cc → link u-1",
                     "link u-1 → link u-1", "link u-2 → link u-2", "subscription 10 → account aa",
                 ])
             #expect(owners == ["account aa account 1", "account bb account 2"])
@@ -360,7 +360,8 @@ struct CustomerProjectionTests {
                         receivedAt: day(1, milliseconds: 43_200_000 + Int64(index) * 1000), position: Int64(index + 1))
                 }
             case .links(let customer, let keys):
-                statements[Int64(index + 1)] = LinkStatement(backendCustomerId: customer, links: keys)
+                statements[Int64(index + 1)] = LinkStatement(
+                    backendCustomerId: customer, links: keys, basis: .statement)
             case .purchase: preconditionFailure("these stories have purchases of the App Store only")
             }
         }
@@ -376,15 +377,5 @@ struct CustomerProjectionTests {
         let from = identity.from > .earliest ? String(identity.from.description.prefix(10)) : ""
         let until = identity.until < .latest ? String(identity.until.description.prefix(10)) : ""
         return "\(line) \(from)–\(until)"
-    }
-}
-
-/// Every order of some elements.
-func permutations<Element>(of elements: [Element]) -> [[Element]] {
-    guard elements.count > 1 else { return [elements] }
-    return elements.indices.flatMap { index in
-        var rest = elements
-        let first = rest.remove(at: index)
-        return permutations(of: rest).map { [first] + $0 }
     }
 }

@@ -96,8 +96,40 @@ struct CustomerRoutesTests {
             #expect(gone.status == 404)
             #expect(
                 try await server.sql("select convert_from(body, 'UTF8') from subledger.event where position = 3") == [
-                    #"{"backendCustomerId":"u/1","links":[{"originalTransactionId":"10"},{"originalTransactionId":"30"}]}"#
+                    #"{"backendCustomerId":"u/1","links":[{"originalTransactionId":"10"},{"originalTransactionId":"30"}],"basis":"statement"}"#
                 ])
+        }
+    }
+
+    @Test("links are added without a limit, and a complete set replaces them")
+    func addedLinks() async throws {
+        try await Self.withCustomers { server in
+            var positions: [Int] = []
+            for start in stride(from: 1000, to: 1250, by: 50) {
+                let links = (start..<(start + 50)).map { #"{"originalTransactionId":"\#($0)"}"# }
+                let added = try await server.owner.post(
+                    Array(#"{"links":[\#(links.joined(separator: ","))]}"#.utf8),
+                    to: "/customers/u-1/links?\(Self.here)")
+                positions.append(try #require(added.json["position"] as? Int, "\(added.body)"))
+            }
+            let again = try await server.owner.post(
+                Array(#"{"links":[{"originalTransactionId":"1007"},{"originalTransactionId":"1207"}]}"#.utf8),
+                to: "/customers/u-1/links?\(Self.here)")
+            try await server.isFolded()
+            let all = try await server.sql(
+                "select count(*)::text from subledger.customer_identity where customer_id = 'u-1' and kind = 'subscription'"
+            )
+            let set = try await Self.put(server, "u-1", #"{"links":[{"originalTransactionId":"10"}]}"#)
+            try await server.isFolded()
+            let left = try await server.sql(
+                "select id from subledger.customer_identity where customer_id = 'u-1' and kind = 'subscription'")
+
+            #expect(Set(positions).count == 5)
+            #expect(again.body == "{\"position\":\(positions[4]),\"duplicate\":true}\n")
+            #expect(all == ["250"])
+            #expect(set.status == 200)
+            // They are of one store account.
+            #expect(left == ["10", "20"])
         }
     }
 

@@ -22,17 +22,19 @@ struct SharedTokenTests {
     private static let story: [CustomerLog.Told] = [
         .rows([Row("10", account: "aa", appTransaction: "70")]),
         .rows([Row("20", account: "aa", appTransaction: "71")]),
-        .rows([Row("30", account: "aa")]),
+        .rows([Row("30", account: "aa", appTransaction: "72")]),
         .links("u-1", [CustomerKey(.account, "aa")]),
         .links("u-2", [CustomerKey(.subscription, "20")]),
     ]
     private static let tied = [
         "account aa → link u-1", "app_transaction 70 → link u-1", "app_transaction 71 → link u-1",
-        "link u-1 → link u-1", "link u-2 → link u-2", "subscription 10 → link u-1", "subscription 20 → link u-2",
+        "app_transaction 72 → link u-1", "link u-1 → link u-1", "link u-2 → link u-2", "subscription 10 → link u-1",
+        "subscription 20 → link u-2",
         "subscription 30 → link u-1",
     ]
     private static let separate = [
-        "app_transaction 70 → subscription 10", "app_transaction 71 → link u-2", "link u-1 → link u-1",
+        "app_transaction 70 → subscription 10", "app_transaction 71 → link u-2",
+        "app_transaction 72 → subscription 30", "link u-1 → link u-1",
         "link u-2 → link u-2", "subscription 10 → subscription 10", "subscription 20 → link u-2",
         "subscription 30 → subscription 30",
     ]
@@ -134,6 +136,58 @@ struct SharedTokenTests {
             #expect(
                 try await log.identities()
                     == ["account aa → account aa"] + ids.map { "subscription \($0) → account aa" })
+        }
+    }
+
+    /// Purchases of coins on Google Play with one account id.
+    private static func coins(_ numbers: Range<Int>) -> [CustomerLog.Told] {
+        numbers.map { number in
+            var snapshot = PurchaseSnapshot(
+                purchaseToken: "coins-\(number)", kind: .product, stateName: PurchaseSnapshot.State.purchased.rawValue)
+            snapshot.startTime = day(1 + number % 28)
+            snapshot.obfuscatedAccountId = "aa"
+            var item = PurchaseSnapshot.Item(productId: "coins")
+            item.orderId = "GPA.\(number)"
+            snapshot.items = [item]
+            return .purchase(.snapshot(snapshot), on: 1 + number % 28)
+        }
+    }
+
+    @Test("purchases say nothing about how many people there are, however many one user makes")
+    func manyPurchases() async throws {
+        try await CustomerLog.with { log in
+            // One subscription after the other, and coins.
+            let subscriptions = (1...14).map { number in
+                CustomerLog.Told.rows([Row("\(number)", number..<(number + 1), account: "aa")])
+            }
+            try await log.tell(subscriptions + Self.coins(0..<40))
+
+            #expect(try await log.lines("select account_token from subledger.shared_account_token") == [])
+            #expect(
+                try await log.lines("select distinct customer_id from subledger.ownership") == ["aa"])
+        }
+    }
+
+    @Test("subscriptions to one product at one time are of as many people, in every order of the reports")
+    func sameTime() async throws {
+        try await CustomerLog.with { log in
+            // The first one is renewed until the second one is active, too. The third one is to another product.
+            let story: [CustomerLog.Told] = [
+                .rows([Row("10", 1..<8, account: "aa")]), .rows([Row("10", 8..<25, account: "aa", transaction: "11")]),
+                .rows([Row("20", 20..<32, account: "aa")]),
+                .rows([Row("30", 20..<32, product: "other", account: "aa")]),
+            ]
+            for (number, order) in permutations(of: story).enumerated() {
+                try await log.script(Self.limit(1, app: "app-\(number)"))
+                try await log.tell(order, app: "app-\(number)", folding: number.isMultiple(of: 2))
+            }
+            await log.projector.foldAllStreams()
+
+            #expect(
+                try await log.lines(
+                    "select concat_ws(' ', account_token, count(*)) from subledger.shared_account_token group by account_token"
+                )
+                    == ["aa 24"])
         }
     }
 

@@ -136,7 +136,9 @@ struct SimulatedLog {
         let running = Task { await appender.run() }
         for step in simulation.statements {
             let json = try JSONDocument(step.statement.body(simulation.settings.format)).root
-            let statement = try LinkStatement(backendCustomerId: step.statement.backendCustomerId, json: json)
+            let statement = try LinkStatement(
+                backendCustomerId: step.statement.backendCustomerId, json: json, isComplete: true,
+                basis: try LinkStatement.transfer(json) ? .transfer : .statement)
             let link = ProvenLink(
                 stream: StreamKey(app: app, environment: .sandbox),
                 event: statement.event(environment: .sandbox, app: app, receivedAt: step.statement.sentAt),

@@ -263,6 +263,10 @@ extension ExplanationExample {
             statements: OwnershipStory.linkedTwice.statements, customer: .u1, at: "2026-01-15", active: false,
             positions: [3]),
         ExplanationExample(
+            rule: .linkRefused, reports: OwnershipStory.linkedTwice.reports,
+            statements: OwnershipStory.linkedTwice.statements, policy: .firstBuyer, customer: .u2, at: "2026-01-15",
+            active: false, place: .because, positions: [3]),
+        ExplanationExample(
             rule: .sharedAccountToken, reports: [bought("11", "2026-01-01", "2026-02-01", token: tokenA)],
             sharedTokens: [.a], at: "2026-01-15", active: true, place: .because, positions: [1]),
     ]

@@ -38,8 +38,13 @@ func bought(
     return Told(start, [transaction])
 }
 
-func linked(_ customer: String, _ keys: CustomerKey...) -> LinkStatement {
-    LinkStatement(backendCustomerId: customer, links: keys)
+func linked(_ customer: String, _ keys: CustomerKey..., basis: LinkStatement.Basis = .statement) -> LinkStatement {
+    LinkStatement(backendCustomerId: customer, links: keys, basis: basis)
+}
+
+/// A purchase that was handed in for a customer.
+func handedIn(_ customer: String, _ keys: CustomerKey..., basis: LinkStatement.Basis = .purchase) -> LinkStatement {
+    LinkStatement(backendCustomerId: customer, links: keys, isComplete: false, basis: basis)
 }
 
 /// One answer under all policies.
@@ -68,26 +73,10 @@ struct OwnershipRun {
             of: facts.values.map { $0.ownershipEvidence() }, links: CustomerLinks(statements), policy: policy)
     }
 
-    /// In the order given, with the statements after the reports. Under `first-buyer` a statement that names what
-    /// another customer owns is refused.
+    /// In the order given, with the statements after the reports.
     init(_ story: OwnershipStory, _ policy: OwnershipPolicy) {
-        let accepted = Self.accepted(story, policy)
-        let positions = accepted.enumerated().map { (Int64(story.reports.count + 1 + $0.offset), $0.element) }
+        let positions = story.statements.enumerated().map { (Int64(story.reports.count + 1 + $0.offset), $0.element) }
         self.init(story.reports, Dictionary(uniqueKeysWithValues: positions), policy)
-    }
-
-    /// The statements of a story that are accepted.
-    static func accepted(_ story: OwnershipStory, _ policy: OwnershipPolicy) -> [LinkStatement] {
-        guard policy == .firstBuyer else { return story.statements }
-        var accepted: [Int64: LinkStatement] = [:]
-        for (index, statement) in story.statements.enumerated() {
-            let customers = OwnershipRun(story.reports, accepted, policy).customers
-            let contested = statement.contested { key in
-                Set(customers.identities.filter { $0.key == key }.map(\.customer))
-            }
-            if contested == nil { accepted[Int64(story.reports.count + 1 + index)] = statement }
-        }
-        return accepted.sorted { $0.key < $1.key }.map(\.value)
     }
 
     func owned(by customer: CustomerKey) -> [Subscription] {

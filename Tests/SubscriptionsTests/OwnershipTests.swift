@@ -31,7 +31,7 @@ struct OwnershipTests {
     func arrival(_ story: OwnershipStory) throws {
         for policy in OwnershipPolicy.allCases {
             let expected = try #require(story.access[policy])
-            let statements = OwnershipRun.accepted(story, policy)
+            let statements = story.statements
             for number in 0..<300 {
                 var random = TestSeed.generator(number)
                 // The backend's statements keep their order, since the later one counts, but arrive at any time.
@@ -72,9 +72,11 @@ struct OwnershipTests {
     @Test("a transfer under first-buyer is as under latest-buyer")
     func transfer() {
         for story in [OwnershipStory.linkedTwice, .linkedPastTheToken] {
-            let statements: [Int64: LinkStatement] = [8: story.statements[0], 9: story.statements[1]]
+            let last = story.statements[1]
+            let transfer = LinkStatement(
+                backendCustomerId: last.backendCustomerId.text, links: last.links, basis: .transfer)
 
-            let run = OwnershipRun(story.reports, statements, .firstBuyer)
+            let run = OwnershipRun(story.reports, [8: story.statements[0], 9: transfer], .firstBuyer)
 
             #expect(run.access == story.access[.latestBuyer])
         }
@@ -221,24 +223,27 @@ struct OwnershipEvidenceTests {
         #expect(owners([2: linked("u-1", own), 3: linked("u-2", CustomerKey(.subscription, second))]) == [.u1, .u2])
     }
 
-    @Test("a statement is contested if it names what another customer owns")
+    @Test("under first-buyer a statement on what another customer owns counts for nothing")
     func contested() {
-        let run = OwnershipRun(.linkedPastTheToken, .firstBuyer)
-        func contested(_ statement: LinkStatement) -> CustomerKey? {
-            statement.contested { key in Set(run.customers.identities.filter { $0.key == key }.map(\.customer)) }
-        }
         let subscription = CustomerKey(.subscription, testSubscription)
-
-        #expect(contested(linked("u-2", .b, subscription)) == subscription)
-        #expect(contested(linked("u-2", .a)) == .a)
-        #expect(contested(linked("u-1", .a, subscription)) == nil)
-        #expect(contested(linked("u-2", CustomerKey(.subscription, "1000000000000009"))) == nil)
-        // Nobody linked this token: who names it is its app user.
-        let unlinked = OwnershipRun(.upgradeByAnother, .firstBuyer)
-        func contestedUnlinked(_ statement: LinkStatement) -> CustomerKey? {
-            statement.contested { key in Set(unlinked.customers.identities.filter { $0.key == key }.map(\.customer)) }
+        /// The keys that a later statement gives to its customer.
+        func taken(_ story: OwnershipStory, _ statement: LinkStatement) -> [CustomerKey] {
+            var statements = [Int64: LinkStatement]()
+            for (index, earlier) in story.statements.enumerated() { statements[Int64(50 + index)] = earlier }
+            statements[90] = statement
+            let customers = OwnershipRun(story.reports, statements, .firstBuyer).customers
+            let customer = CustomerKey(.link, statement.backendCustomerId.text)
+            return statement.links.filter { customers.customer($0, at: day("2026-12-01")) == customer }
         }
-        #expect(contestedUnlinked(linked("u-2", subscription)) == subscription)
-        #expect(contestedUnlinked(linked("u-1", .a, subscription)) == nil)
+
+        #expect(taken(.linkedPastTheToken, linked("u-2", .b, subscription)) == [.b])
+        #expect(taken(.linkedPastTheToken, linked("u-2", .a)) == [])
+        #expect(taken(.linkedPastTheToken, linked("u-1", .a, subscription)) == [.a, subscription])
+        let unknown = CustomerKey(.subscription, "1000000000000009")
+        #expect(taken(.linkedPastTheToken, linked("u-2", unknown)) == [unknown])
+        // Nobody linked this token: who names it is its app user.
+        #expect(taken(.upgradeByAnother, linked("u-2", subscription)) == [])
+        #expect(taken(.upgradeByAnother, linked("u-1", .a, subscription)) == [.a, subscription])
+        #expect(taken(.upgradeByAnother, linked("u-2", .b, subscription, basis: .transfer)) == [.b, subscription])
     }
 }

@@ -161,7 +161,7 @@ struct OwnershipReplayTests {
     @Test("for the stories of ownership under each policy", arguments: OwnershipStory.stories, OwnershipPolicy.allCases)
     func stories(_ story: OwnershipStory, _ policy: OwnershipPolicy) {
         let example = ExplanationExample(
-            rule: .paid, reports: story.reports, statements: OwnershipRun.accepted(story, policy), policy: policy,
+            rule: .paid, reports: story.reports, statements: story.statements, policy: policy,
             at: "2026-01-15", active: true, positions: [])
         let explained = example.explained
         let days = (0..<820).map { day("2024-12-30").advanced(byMilliseconds: Int64($0) * 86_400_000) }

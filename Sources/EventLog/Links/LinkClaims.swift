@@ -2,7 +2,10 @@ import Encoding
 import Postgres
 import Subscriptions
 
-/// Who owns what a link statement names, before it is appended.
+/// Who owns what a link statement names, as far as that is known before it is appended.
+///
+/// Whether a link counts is decided by the fold, which knows all evidence. So a statement that should have been refused
+/// and was not, because an event before it was not folded yet, is in the log and counts for nothing.
 package struct LinkClaims: Sendable {
     let policy: OwnershipPolicy
     /// The owners of each key at any time, by the projections and by the link statements that are not folded yet. A
@@ -13,9 +16,28 @@ package struct LinkClaims: Sendable {
     /// The customer that named each key last, in the link statements that are not folded yet.
     let latest: [CustomerKey: CustomerKey]
 
-    /// Whether every link of the customer's last statement still counts.
+    /// Whether every link of a statement still counts. Each must be one of the customer's.
     package func areHeld(by statement: LinkStatement) -> Bool {
         statement.links.allSatisfy { isHeld($0, by: statement.backendCustomerId.text) }
+    }
+
+    /// The first link of a statement on what another customer owns, although what the statement rests on does not take it.
+    ///
+    /// - Parameter tokens: The account tokens of the purchases that were handed in.
+    func contested(by statement: LinkStatement, handingIn tokens: Set<CustomerKey>) -> CustomerKey? {
+        guard !statement.basis.takes(under: policy) else { return nil }
+        return statement.links.first { link in
+            (owners[link] ?? []).contains { owner in
+                switch owner.kind {
+                case .link: owner.id != statement.backendCustomerId
+                // Who hands in a purchase is its app user, unless a backend says otherwise.
+                case .account:
+                    policy == .firstBuyer && !statement.links.contains(owner)
+                        && !(statement.basis == .purchase && tokens.isSubset(of: [owner]))
+                case .appTransaction, .subscription: false
+                }
+            }
+        }
     }
 
     /// Whether the customer's link on a key still counts. Always true if customers share what they link.
@@ -43,47 +65,52 @@ extension LogReader {
         }
     }
 
-    /// Returns who owns what a statement names.
-    ///
-    /// - Throws: ``ReadError``.
-    package func linkClaims(
-        of statement: LinkStatement, in stream: StreamKey, _ policy: OwnershipPolicy
-    ) async throws(ReadError) -> LinkClaims {
-        do throws(PostgresError) {
-            return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
-                (connection) async throws(PostgresError) -> LinkClaims in
-                try await Self.claims(of: statement, in: stream, policy, connection)
-            }
-        } catch {
-            throw ReadError(error)
-        }
-    }
-
-    /// Runs the body with the last statement about the customer of a statement, and the claims on what either names,
-    /// while no other process runs such a body for the stream. A statement that the body appends is among the claims of
-    /// the next one.
+    /// Runs the body with the links of the customer of a statement, and the claims on what it names, while no other
+    /// process runs such a body for the stream. A statement that the body appends is among the claims of the next one.
     ///
     /// - Throws: ``ReadError``. The body may have run.
     package func withLinkClaims<Value: Sendable>(
         of statement: LinkStatement, in stream: StreamKey, _ policy: OwnershipPolicy,
-        _ body: @Sendable (LinkClaims, PlacedLinks?) async -> Value
+        _ body: @Sendable (LinkClaims, PlacedLinks) async -> Value
     ) async throws(ReadError) -> Value {
         do throws(PostgresError) {
             return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
                 (connection) async throws(PostgresError) -> Value in
                 _ = try await connection.begin(with: [Turn.links.step(in: stream)], deadline: .now + Limits.readWaitMax)
-                let customer = statement.backendCustomerId.text
-                let last = try await Self.lastLinks(ofCustomer: customer, in: stream, connection)
-                let both = LinkStatement(
-                    backendCustomerId: customer, links: statement.links + (last?.statement.links ?? []))
-                let claims = try await Self.claims(of: both, in: stream, policy, connection)
-                let value = await body(claims, last)
+                let (claims, links) = try await Self.known(about: statement, in: stream, policy, connection)
+                let value = await body(claims, links)
                 try await connection.rollback(deadline: .now + Limits.readWaitMax)
                 return value
             }
         } catch {
             throw ReadError(error)
         }
+    }
+
+    /// Like ``withLinkClaims(of:in:_:_:)``, while other processes may append statements.
+    ///
+    /// - Throws: ``ReadError``.
+    func linkClaims(
+        of statement: LinkStatement, in stream: StreamKey, _ policy: OwnershipPolicy
+    ) async throws(ReadError) -> (LinkClaims, PlacedLinks) {
+        do throws(PostgresError) {
+            return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
+                (connection) async throws(PostgresError) -> (LinkClaims, PlacedLinks) in
+                try await Self.known(about: statement, in: stream, policy, connection)
+            }
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    private static func known(
+        about statement: LinkStatement, in stream: StreamKey, _ policy: OwnershipPolicy,
+        _ connection: PostgresConnection
+    ) async throws(PostgresError) -> (LinkClaims, PlacedLinks) {
+        let links = try await links(
+            ofCustomer: statement.backendCustomerId.text, among: statement.links, isComplete: statement.isComplete,
+            in: stream, connection)
+        return (try await claims(of: statement, in: stream, policy, connection), links)
     }
 
     private static func claims(

@@ -39,73 +39,69 @@ package struct LinkService: Sendable {
         case contested(CustomerKey)
     }
 
-    /// - Parameter transfer: Whether links may take what another customer owns, if the app's policy asks for it.
+    /// Appends a statement of a backend.
+    ///
     /// - Throws: ``ReadError``, ``AppendError``.
     package func state(
-        _ statement: LinkStatement, in stream: StreamKey, transfer: Bool, receivedAt: Instant
+        _ statement: LinkStatement, in stream: StreamKey, receivedAt: Instant
     ) async throws -> Outcome {
-        let customer = statement.backendCustomerId.text
-        let policy = try await log.ownershipPolicy(of: stream.app)
-        if let last = try await log.linkStatement(ofCustomer: customer, in: stream), last.statement == statement,
-            try await log.linkClaims(of: statement, in: stream, policy).areHeld(by: statement)
-        {
-            return .stated(position: last.position, isNew: false)
+        try await append(statement, handingIn: [], in: stream, receivedAt: receivedAt)
+    }
+
+    /// Links purchases that were handed in to a customer, in addition to what is linked to it.
+    ///
+    /// Safe to repeat. Concurrent calls for one customer do not lose each other's links. Links that another customer has
+    /// taken over are not repeated, which would take them back.
+    ///
+    /// - Parameters:
+    ///   - keys: Of kind `subscription`, and the account tokens that the backend gave the app. Any number.
+    ///   - basis: ``LinkStatement/Basis/purchase`` if the customer has shown what only the buyer has.
+    ///   - tokens: The account tokens of the purchases.
+    /// - Throws: ``ReadError``, ``AppendError``. Some of the purchases may be linked.
+    package func add(
+        _ keys: [CustomerKey], to backendCustomerId: String, basis: LinkStatement.Basis,
+        handingIn tokens: Set<CustomerKey>,
+        in stream: StreamKey, receivedAt: Instant
+    ) async throws -> Outcome {
+        var last = Outcome.stated(position: 0, isNew: false)
+        for start in stride(from: 0, to: keys.count, by: LinkStatement.linksMax) {
+            let statement = LinkStatement(
+                backendCustomerId: backendCustomerId,
+                links: keys[start..<min(keys.count, start + LinkStatement.linksMax)], isComplete: false, basis: basis)
+            switch (last, try await append(statement, handingIn: tokens, in: stream, receivedAt: receivedAt)) {
+            case (_, .contested(let key)): return .contested(key)
+            case (.stated(let position, let isNew), .stated(let next, let isNextNew)):
+                last = .stated(position: max(position, next), isNew: isNew || isNextNew)
+            case (.contested, _): break
+            }
         }
-        guard policy == .firstBuyer, !transfer else {
+        return last
+    }
+
+    private func append(
+        _ statement: LinkStatement, handingIn tokens: Set<CustomerKey>, in stream: StreamKey, receivedAt: Instant
+    ) async throws -> Outcome {
+        let policy = try await log.ownershipPolicy(of: stream.app)
+        let (claims, links) = try await log.linkClaims(of: statement, in: stream, policy)
+        if let known = Self.known(statement, links, claims) { return known }
+        if statement.basis.takes(under: policy) {
             return try await append(statement, in: stream, receivedAt: receivedAt).get()
         }
         return try await log.withLinkClaims(of: statement, in: stream, policy) {
-            (claims, _) async -> Result<Outcome, AppendError> in
-            if let key = statement.contested(owners: { claims.owners[$0] ?? [] }) {
-                return .success(.contested(key))
-            }
+            (claims, links) async -> Result<Outcome, AppendError> in
+            if let key = claims.contested(by: statement, handingIn: tokens) { return .success(.contested(key)) }
+            if let known = Self.known(statement, links, claims) { return .success(known) }
             return await append(statement, in: stream, receivedAt: receivedAt)
         }.get()
     }
 
-    /// Links purchases to a customer in addition to what is linked to it.
-    ///
-    /// Safe to repeat. Concurrent calls for one customer do not lose each other's links. Links that another customer has
-    /// taken over are not repeated, which would take them back. If the customer has no room for all purchases, the first
-    /// ones are linked.
-    ///
-    /// - Parameters:
-    ///   - subscriptions: `originalTransactionId`s, the most important ones first.
-    ///   - taking: Whether the app's policy decides about what another backend customer owns or owned. Otherwise it stays
-    ///     with that customer: what proves nothing takes nothing.
-    /// - Throws: ``ReadError``, ``AppendError``.
-    package func add(
-        _ subscriptions: [String], to backendCustomerId: String, in stream: StreamKey, taking: Bool, receivedAt: Instant
-    ) async throws -> Outcome {
-        let keys = subscriptions.prefix(LinkStatement.linksMax).map { CustomerKey(.subscription, $0) }
-        let policy = try await log.ownershipPolicy(of: stream.app)
-        let named = LinkStatement(backendCustomerId: backendCustomerId, links: keys)
-        if let last = try await log.linkStatement(ofCustomer: backendCustomerId, in: stream),
-            Set(last.statement.links).isSuperset(of: keys),
-            try await log.linkClaims(of: named, in: stream, policy).areHeld(by: named)
-        {
-            return .stated(position: last.position, isNew: false)
-        }
-        return try await log.withLinkClaims(of: named, in: stream, policy) {
-            (claims, last) async -> Result<Outcome, AppendError> in
-            let customer = CustomerKey(.link, backendCustomerId)
-            let isOthers = { (key: CustomerKey) in
-                claims.owners[key]?.contains { $0.kind == .link && $0 != customer } ?? false
-            }
-            if !taking, let key = keys.first(where: isOthers) { return .success(.contested(key)) }
-            let linked = last?.statement.links ?? []
-            let others = linked.filter { !keys.contains($0) && claims.isHeld($0, by: backendCustomerId) }
-            let added = LinkStatement(
-                backendCustomerId: backendCustomerId, links: keys.prefix(LinkStatement.linksMax - others.count))
-            if let last, Set(linked).isSuperset(of: added.links), claims.areHeld(by: added) {
-                return .success(.stated(position: last.position, isNew: false))
-            }
-            let statement = LinkStatement(backendCustomerId: backendCustomerId, links: others + added.links)
-            if policy == .firstBuyer, let key = statement.contested(owners: { claims.owners[$0] ?? [] }) {
-                return .success(.contested(key))
-            }
-            return await append(statement, in: stream, receivedAt: receivedAt)
-        }.get()
+    /// The outcome of a statement that states nothing new; nil if it does.
+    private static func known(_ statement: LinkStatement, _ links: PlacedLinks, _ claims: LinkClaims) -> Outcome? {
+        let stated = Set(statement.links)
+        let isKnown =
+            statement.isComplete ? links.keys == stated && links.position > 0 : links.keys.isSuperset(of: stated)
+        guard isKnown, claims.areHeld(by: statement) else { return nil }
+        return .stated(position: links.position, isNew: false)
     }
 
     private func append(

@@ -2,64 +2,108 @@ import Encoding
 import Postgres
 import Subscriptions
 
-/// A link statement of the log, with its position.
+/// The links of a customer that are in force by all statements of the log, folded or not.
 package struct PlacedLinks: Sendable {
-    package let statement: LinkStatement
+    /// In no particular order. Links that another customer has taken since are among them.
+    package let keys: Set<CustomerKey>
+    /// The position of the last statement about one of them; 0 if there is none.
     package let position: Int64
 }
 
 extension LogReader {
-    /// The last link statement about a customer; nil if there is none.
+    /// The links of a customer.
     ///
-    /// - Throws: ``ReadError``.
-    package func linkStatement(
-        ofCustomer backendCustomerId: String, in stream: StreamKey
-    ) async throws(ReadError) -> PlacedLinks? {
-        do throws(PostgresError) {
-            return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
-                (connection) async throws(PostgresError) -> PlacedLinks? in
-                try await Self.lastLinks(ofCustomer: backendCustomerId, in: stream, connection)
-            }
-        } catch {
-            throw ReadError(error)
-        }
-    }
-
-    static func lastLinks(
-        ofCustomer backendCustomerId: String, in stream: StreamKey, _ connection: PostgresConnection
-    ) async throws(PostgresError) -> PlacedLinks? {
+    /// - Parameters:
+    ///   - keys: Only these are looked for.
+    ///   - isComplete: Whether all links are looked for. Then up to one more than a statement can have is returned, and
+    ///     ``PlacedLinks/position`` is that of the last statement about the customer.
+    static func links(
+        ofCustomer backendCustomerId: String, among keys: [CustomerKey], isComplete: Bool, in stream: StreamKey,
+        _ connection: PostgresConnection
+    ) async throws(PostgresError) -> PlacedLinks {
         let rows = try await connection.query(
             Step(
-                LinkStatements.last,
-                [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(backendCustomerId)]),
+                LinkStatements.links,
+                [
+                    Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(backendCustomerId),
+                    .array(keys.map(\.kind.rawValue)), .array(keys.map(\.id.text)), Parameter(isComplete),
+                    Parameter(Int64(LinkStatement.linksMax + 1)),
+                ]),
             deadline: .now + Limits.readWaitMax)
-        guard let row = rows.last else { return nil }
-        let position: Int64 = try row.value(at: 0)
-        let text = try row.value(JSONB.self, at: 1).utf8
-        guard let document = try? JSONDocument(text), let facts = try? Facts(json: document.root) else {
-            throw PostgresError(.decoding)
+        let wanted = Set(keys)
+        var positions: [CustomerKey: Int64] = [:]
+        var last: Int64 = 0
+        for row in rows {
+            let position: Int64 = try row.value(at: 0)
+            guard let facts = try row.optional(JSONB.self, at: 3) else {
+                if let key = try row.customerKey(at: 1) { positions[key] = max(positions[key] ?? 0, position) }
+                continue
+            }
+            guard let document = try? JSONDocument(facts.utf8), let stated = try? Facts(json: document.root).link else {
+                throw PostgresError(.decoding)
+            }
+            if stated.isComplete { positions = [:] }
+            for key in stated.links where isComplete || wanted.contains(key) { positions[key] = position }
+            last = position
         }
-        return facts.link.map { PlacedLinks(statement: $0, position: position) }
+        return PlacedLinks(
+            keys: Set(positions.keys), position: max(positions.values.max() ?? 0, isComplete ? last : 0))
     }
 
     private enum LinkStatements {
-        static let last = Statement(
-            "log_last_link_statement",
+        /// The links that are folded, a row for each, and then the statements that are not.
+        static let links = Statement(
+            "log_links_of_customer",
             """
-            select event.position, event.facts
-            from subledger.stream
-            join subledger.stream_head using (stream_id)
-            cross join lateral (
-              select position, facts
-              from subledger.event
-              where event.stream_id = stream_head.stream_id
-                and event.facts #>> '{link,backendCustomerId}' = $3
-                and event.kind = 'link'
-              order by event.position desc
-              limit 1
-            ) as event
-            where stream.app = $1
-              and stream.environment = $2
+            with folded as materialized (
+              select stream_head.stream_id, coalesce(checkpoint.position, 0) as position
+              from subledger.stream
+              join subledger.stream_head using (stream_id)
+              left join subledger.checkpoint using (stream_id)
+              where stream.app = $1
+                and stream.environment = $2
+            )
+            select position, kind, id, facts
+            from (
+              select position, kind, id, null::jsonb as facts, false as is_statement
+              from (
+                select customer_link.position, customer_link.kind, customer_link.id
+                from folded
+                join subledger.customer_link using (stream_id)
+                where customer_link.backend_customer_id = $3
+                  and customer_link.replaced_position is null
+                  and $6
+                limit $7
+              ) as complete
+              union all
+              select found.position, input.kind, input.id, null, false
+              from folded
+              cross join unnest($4::text[], $5::text[]) as input (kind, id)
+              cross join lateral (
+                select customer_link.position
+                from subledger.customer_link
+                where customer_link.stream_id = folded.stream_id
+                  and customer_link.kind = input.kind
+                  and customer_link.id = input.id
+                  and customer_link.backend_customer_id = $3
+                  and customer_link.replaced_position is null
+                offset 0
+              ) as found
+              where not $6
+              union all
+              select event.position, null, null, event.facts, true
+              from folded
+              cross join lateral (
+                select event.position, event.facts
+                from subledger.event
+                where event.stream_id = folded.stream_id
+                  and event.facts #>> '{link,backendCustomerId}' = $3
+                  and event.kind = 'link'
+                  and event.position > folded.position
+                order by event.position
+              ) as event
+            ) as stated
+            order by is_statement, position
             """)
     }
 }

@@ -10,4 +10,10 @@ extension Row {
         let id: String = try value(at: column + 1)
         return CustomerKey.Kind(rawValue: kind).map { CustomerKey($0, id) }
     }
+
+    /// What a customer link rests on.
+    package func linkBasis(at column: Int) throws(PostgresError) -> LinkStatement.Basis {
+        guard let basis = LinkStatement.Basis(rawValue: try value(at: column)) else { throw PostgresError(.decoding) }
+        return basis
+    }
 }

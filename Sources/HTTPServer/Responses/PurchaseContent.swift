@@ -1,4 +1,6 @@
+import AppStore
 import Encoding
+import EventLog
 import Readers
 import Subscriptions
 
@@ -10,13 +12,18 @@ struct PurchaseContent: Sendable {
     let isProjected: Bool
     let subscriptions: [SubscriptionReader.Stored]
     let entitlements: [Entitlement]
+    /// Whether the customer owns all of the purchases; nil without a customer.
+    let isLinked: Bool?
 
     var isActive: Bool { subscriptions.contains { $0.subscription.isActive(at: at) } }
 
-    /// - Parameters:
-    ///   - isLinked: Whether the customer was linked to the purchases; nil without a customer.
-    ///   - position: Of the event that was appended; nil if none was.
-    func write(isLinked: Bool?, position: Int64?, to writer: inout JSONWriter) {
+    /// How the purchases were known, as far as the customer may know.
+    func registration(_ registration: HandIn.Registration) -> ReceiptChecks.Registration {
+        isLinked == false ? .otherCustomer : registration.check
+    }
+
+    /// - Parameter position: Of the event that was appended; nil if none was.
+    func write(position: Int64?, to writer: inout JSONWriter) {
         writer.member("linked", isLinked)
         writer.member("position", position)
         writer.member("projected", isProjected)
@@ -43,12 +50,20 @@ struct PurchaseReader: Sendable {
     /// Returns subscriptions, and the entitlements of the customer who handed them in; without a customer, those that
     /// the subscriptions grant.
     ///
-    /// - Parameter isProjected: Whether the events of the purchases are projected.
+    /// What belongs to another customer is left out.
+    ///
+    /// - Parameters:
+    ///   - isLinked: Whether the customer was linked to the purchases; nil without a customer.
+    ///   - isProjected: Whether the events of the purchases are projected. Then the projections say what is linked.
     func content(
-        of ids: [String], customerId: String?, in stream: StreamKey, isProjected: Bool
+        of ids: [String], customerId: String?, in stream: StreamKey, isLinked: Bool?, isProjected: Bool
     ) async throws -> PurchaseContent {
         let instant = now()
-        let found = try await subscriptions.subscriptions(ids, in: stream)
+        var isLinked = isLinked
+        if isProjected, isLinked == true, let customerId, !ids.isEmpty {
+            isLinked = try await subscriptions.areOwned(ids, by: customerId, in: stream, at: instant)
+        }
+        let found = isLinked == false ? [] : try await subscriptions.subscriptions(ids, in: stream)
         let granted =
             if let customerId {
                 try await entitlements(of: customerId, in: stream, at: instant)
@@ -56,7 +71,8 @@ struct PurchaseReader: Sendable {
                 try await customers.entitlements(of: found.map(\.subscription), app: stream.app, at: instant)
             }
         return PurchaseContent(
-            stream: stream, at: instant, isProjected: isProjected, subscriptions: found, entitlements: granted)
+            stream: stream, at: instant, isProjected: isProjected, subscriptions: found, entitlements: granted,
+            isLinked: isLinked)
     }
 
     private func entitlements(

@@ -22,7 +22,7 @@ struct ReceiptContent: Sendable {
             writer.key("checks")
             checks.write(to: &writer)
         }
-        purchases?.write(isLinked: handIn.findings.isLinked, position: handIn.findings.position, to: &writer)
+        purchases?.write(position: handIn.findings.position, to: &writer)
     }
 
     /// Nil if Apple did not answer.
@@ -31,8 +31,9 @@ struct ReceiptContent: Sendable {
         let isAnswered = handIn.state == .answered
         return ReceiptChecks(
             stored: ReceiptStatus(number: Int(status)), refusal: isAnswered ? nil : handIn.findings.problem,
-            registration: isAnswered ? handIn.findings.registration?.check : nil,
-            isInForce: isAnswered && handIn.isVisible ? purchases?.isActive ?? false : nil)
+            registration: isAnswered
+                ? handIn.findings.registration.map { purchases?.registration($0) ?? $0.check } : nil,
+            isInForce: isAnswered && purchases?.isLinked != false ? purchases?.isActive ?? false : nil)
     }
 }
 
@@ -48,9 +49,6 @@ extension HandIn {
         if let environment = findings.environment { refusals.append(.environmentRefused(environment)) }
         return refusals.first { $0.label == problem }?.description
     }
-
-    /// Whether the answer may contain the purchases: not if they belong to another customer and stay with it.
-    var isVisible: Bool { !(findings.registration == .otherCustomer && findings.isLinked == false) }
 }
 
 extension HandIn.Registration {

@@ -35,7 +35,12 @@ struct CustomerRoutes: Sendable {
         routes.read.get("/customers/:customerId/history") { request, context in try await history(request, context) }
         routes.read.post("/customers/entitlements") { request, _ in try await manyEntitlements(request) }
         routes.read.post("/customers/:customerId/content") { request, context in try await content(request, context) }
-        routes.link.put("/customers/:customerId/links") { request, context in try await stateLinks(request, context) }
+        routes.link.put("/customers/:customerId/links") { request, context in
+            try await stateLinks(request, context, isComplete: true)
+        }
+        routes.link.post("/customers/:customerId/links") { request, context in
+            try await stateLinks(request, context, isComplete: false)
+        }
     }
 
     // MARK: - Routes
@@ -182,7 +187,10 @@ struct CustomerRoutes: Sendable {
         }
     }
 
-    private func stateLinks(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
+    /// - Parameter isComplete: Whether the links replace the customer's others, or are added to them.
+    private func stateLinks(
+        _ request: Request, _ context: BasicRequestContext, isComplete: Bool
+    ) async throws -> Response {
         let query = RequestQuery(request)
         guard let app = try query.text("app") else {
             throw RequestQuery.Malformed(problem: "app must be a bundle id", field: "app")
@@ -199,9 +207,10 @@ struct CustomerRoutes: Sendable {
         guard links.apps.contains(app) else { throw Problem(.notFound, "this app is not configured", field: "app") }
         let id = try Self.customerId(context)
         return try await bodies.withJSON(of: request) { json in
-            let statement = try LinkStatement(backendCustomerId: id, json: json)
-            let outcome = try await links.state(
-                statement, in: stream, transfer: try LinkStatement.transfer(json), receivedAt: now())
+            let statement = try LinkStatement(
+                backendCustomerId: id, json: json, isComplete: isComplete,
+                basis: try LinkStatement.transfer(json) ? .transfer : .statement)
+            let outcome = try await links.state(statement, in: stream, receivedAt: now())
             switch outcome {
             case .contested(let key):
                 throw Problem(

@@ -103,7 +103,7 @@ struct PurchaseRoutes: Sendable {
             isProjected = try await handIns.isFolded(answer.stream, through: position)
         }
         let content = try await purchases.content(
-            of: answer.isVisible ? answer.subscriptions : [], customerId: customerId, in: answer.stream,
+            of: answer.subscriptions, customerId: customerId, in: answer.stream, isLinked: answer.isLinked,
             isProjected: isProjected)
         return JSONResponse.json(.ok) { writer in
             writer.member("app", answer.stream.app)
@@ -115,10 +115,10 @@ struct PurchaseRoutes: Sendable {
             writer.object { writer in
                 writer.member("genuine", true)
                 writer.member("ofThisApp", true)
-                writer.member("registered", answer.registration.check.rawValue)
-                writer.member("inForce", answer.isVisible ? answer.isInForce : nil)
+                writer.member("registered", content.registration(answer.registration).rawValue)
+                writer.member("inForce", content.isLinked == false ? nil : answer.isInForce)
             }
-            content.write(isLinked: answer.isLinked, position: answer.position, to: &writer)
+            content.write(position: answer.position, to: &writer)
         }
     }
 }

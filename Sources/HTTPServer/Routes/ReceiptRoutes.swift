@@ -135,8 +135,8 @@ struct ReceiptRoutes: Sendable {
             isProjected = try await receipts.isFolded(stream, through: position, waits: waits)
         }
         let content = try await purchases.content(
-            of: handIn.isVisible ? handIn.findings.subscriptions : [], customerId: handIn.customerId, in: stream,
-            isProjected: isProjected)
+            of: handIn.findings.subscriptions, customerId: handIn.customerId, in: stream,
+            isLinked: handIn.findings.isLinked, isProjected: isProjected)
         return ReceiptContent(handIn: handIn, purchases: content)
     }
 }

@@ -148,14 +148,14 @@ struct TransactionRoutes: Sendable {
             isProjected = try await devices.isFolded(outcome.stream, through: position)
         }
         let content = try await purchases.content(
-            of: outcome.isVisible ? outcome.subscriptions : [], customerId: customerId, in: outcome.stream,
+            of: outcome.subscriptions, customerId: customerId, in: outcome.stream, isLinked: outcome.isLinked,
             isProjected: isProjected)
         return JSONResponse.json(.ok) { writer in
             writer.member("app", outcome.stream.app)
             writer.member("environment", outcome.stream.environment.rawValue)
             writer.member("customerId", customerId)
-            writer.member("registered", outcome.registration.check.rawValue)
-            content.write(isLinked: outcome.isLinked, position: outcome.position, to: &writer)
+            writer.member("registered", content.registration(outcome.registration).rawValue)
+            content.write(position: outcome.position, to: &writer)
         }
     }
 }

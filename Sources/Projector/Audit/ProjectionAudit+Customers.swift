@@ -14,7 +14,7 @@ extension ProjectionAudit {
         }
     }
 
-    /// Checks that exactly those account tokens are recorded as shared of which the edges show too many store accounts.
+    /// Checks that exactly those account tokens are recorded as shared with which too many people buy.
     func checkSharedTokens(_ stream: Int32) async throws {
         try await atOneMoment(of: stream) { _, rules in
             let rows = try await query(
@@ -112,9 +112,11 @@ enum CustomerAuditStatements {
         with stated as (
           select facts #>> '{link,backendCustomerId}' as backend_customer_id, position,
             facts #> '{link,links}' as links,
-            lead(position) over (
+            coalesce(facts #>> '{link,basis}', 'transfer') as basis,
+            min(position) filter (where facts #> '{link,adds}' is null) over (
               partition by facts #>> '{link,backendCustomerId}'
               order by position
+              rows between 1 following and unbounded following
             ) as replaced_position
           from subledger.event
           left join subledger.projector_skip using (stream_id, position)
@@ -130,13 +132,13 @@ enum CustomerAuditStatements {
               when 'appTransactionId' then 'app_transaction'
               else 'subscription'
             end as kind,
-            entry.value as id, replaced_position
+            entry.value as id, replaced_position, basis
           from stated
           cross join jsonb_array_elements(links) as link
           cross join jsonb_each_text(link) as entry
         ),
         live as (
-          select backend_customer_id, position, kind, id, replaced_position
+          select backend_customer_id, position, kind, id, replaced_position, basis
           from subledger.customer_link
           where stream_id = $1
         )
@@ -148,18 +150,23 @@ enum CustomerAuditStatements {
         limit 1
         """)
 
-    /// The first account token that is recorded as shared but has at most a number of store accounts, or the other way
+    /// The first account token that is recorded as shared but with which at most a number of people buy, or the other way
     /// round, as the end of a line.
     static let firstDifferingToken = Statement(
         "audit_first_differing_token",
         """
-        with fresh as (
-          select id as account_token
+        with many as materialized (
+          select id
           from subledger.customer_edge
           where stream_id = $1
             and kind = 'account'
           group by id
-          having count(distinct store_account) > $2
+          having count(*) > $2
+        ),
+        fresh as (
+          select id as account_token
+          from many
+          where \(CustomerStatements.isShared("many.id", in: "subledger.", max: "$2"))
         ),
         live as (
           select account_token

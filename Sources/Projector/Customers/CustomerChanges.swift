@@ -4,7 +4,7 @@ import Subscriptions
 
 /// What a batch of events changes in the evidence of who owns which subscription. Most batches change nothing.
 struct CustomerChanges: Sendable {
-    /// The store account is that of the purchases; nil if the key is not an account token.
+    /// The store account is that of the purchases, empty if it is not known; nil if the key is not an account token.
     typealias Edge = (originalTransactionId: String, key: CustomerKey, position: Int64, storeAccount: String?)
     typealias Statement = (link: LinkStatement, position: Int64)
 
@@ -18,25 +18,34 @@ struct CustomerChanges: Sendable {
     /// The subscriptions with other evidence than before, and the tokens that they no longer carry, each with the
     /// position of the last event about the subscription.
     private(set) var touched: [CustomerKey: Int64] = [:]
-    /// The account tokens with another set of store accounts than before, perhaps, each with the position of the last
-    /// event about one of its subscriptions.
+    /// The account tokens that other people than before buy with, perhaps: with another set of store accounts, or with
+    /// other periods of subscriptions whose store account is not known. Each with the position of the last event about one
+    /// of its subscriptions.
     private(set) var tokens: [CustomerKey: Int64] = [:]
     /// Link statements of backends, in order of position.
     private(set) var statements: [Statement] = []
 
-    var isEmpty: Bool { touched.isEmpty && statements.isEmpty }
+    var isEmpty: Bool { touched.isEmpty && statements.isEmpty && tokens.isEmpty }
 
     /// - Parameters:
-    ///   - subscriptions: The subscriptions after the events, with their evidence.
+    ///   - states: The subscriptions after the events, with their evidence, and with what was written before.
+    ///   - subscriptions: The same ones, folded.
     ///   - before: The evidence of those that were known before the events.
     init(
-        _ events: [FoldableEvent], _ subscriptions: some Sequence<ProjectedSubscription>,
+        _ events: [FoldableEvent], _ states: [ProjectedSubscription], _ subscriptions: [Subscription],
         before: [String: OwnershipEvidence]
     ) {
-        for subscription in subscriptions {
+        for (subscription, folded) in zip(states, subscriptions) {
             let id = subscription.facts.originalTransactionId
             let old = before[id]
-            guard let new = subscription.evidence, old != new else { continue }
+            guard let new = subscription.evidence else { continue }
+            if new.storeAccount == nil, !new.purchases.isEmpty, subscription.written?.hasSamePeriods(as: folded) != true
+            {
+                for purchase in new.purchases {
+                    tokens[purchase.token] = max(tokens[purchase.token] ?? 0, subscription.position)
+                }
+            }
+            guard old != new else { continue }
             if old == nil { newSubscriptions.insert(id) }
             touched[new.subscription] = subscription.position
             let (oldKeys, newKeys) = (old?.edges ?? [:], new.edges)
@@ -60,9 +69,19 @@ struct CustomerChanges: Sendable {
 
     /// The edges that should be stored for a subscription, in order of their keys.
     static func edges(_ originalTransactionId: String, _ evidence: OwnershipEvidence) -> [Edge] {
-        let storeAccount = evidence.storeAccount.text
+        let storeAccount = evidence.storeAccount?.text ?? ""
         return evidence.edges.sorted { $0.key < $1.key }.map { key, position in
             (originalTransactionId, key, position, key.kind == .account ? storeAccount : nil)
         }
+    }
+}
+
+extension Subscription {
+    /// Whether products are accessed at the same times.
+    fileprivate func hasSamePeriods(as other: Subscription) -> Bool {
+        access.count == other.access.count
+            && zip(access, other.access).allSatisfy { old, new in
+                old.start == new.start && old.end == new.end && old.productId == new.productId
+            }
     }
 }

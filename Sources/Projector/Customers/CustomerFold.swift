@@ -44,12 +44,15 @@ struct CustomerFold {
         let known = changes.touched.keys.filter { $0.kind == .subscription }
             .reduce(into: [String: ProjectedSubscription]()) { $0[$1.id.text] = states[$1.id.text] }
         var applied = Applied(newlySharedTokens: crossed.newlyShared.count)
-        switch try await update(around: touched, known: known, cause: { .event(position: $0) }) {
-        case .success(let moved): applied.moved = moved
-        case .failure(let failure): return .failure(failure)
+        if !touched.isEmpty {
+            switch try await update(around: touched, known: known, cause: { .event(position: $0) }) {
+            case .success(let moved): applied.moved = moved
+            case .failure(let failure): return .failure(failure)
+            }
         }
         for token in crossed.newlyShared {
-            switch try await update(subscriptionsOf: token, position: changes.tokens[token] ?? 0) {
+            let position = changes.tokens[token] ?? 0
+            switch try await update(subscriptionsOf: token, position: position, cause: { .event(position: $0) }) {
             case .success(let moved): applied.moved += moved
             case .failure(let failure): return .failure(failure)
             }
@@ -142,7 +145,7 @@ struct CustomerFold {
         func touch(_ key: CustomerKey, _ position: Int64) { touched[key] = max(touched[key] ?? 0, position) }
         var first: [ByteString: Int64] = [:]
         for (link, position) in statements {
-            first[link.backendCustomerId] = first[link.backendCustomerId] ?? position
+            if link.isComplete { first[link.backendCustomerId] = first[link.backendCustomerId] ?? position }
             touch(CustomerKey(.link, link.backendCustomerId.text), position)
         }
         for link in links {
@@ -150,13 +153,15 @@ struct CustomerFold {
             if let replaced = link.replacedPosition { touch(link.key, replaced) }
         }
         let customers = first.keys.sorted()
-        for row in try await connection.query(
-            Step(
-                CustomerStatements.replaceLinks,
-                [Parameter(streamId), .array(customers.map(\.text)), .array(customers.map { first[$0] ?? 0 })]))
-        {
-            let customer = ByteString(try row.value(at: 0))
-            if let key = try row.customerKey(at: 1) { touch(key, first[customer] ?? 0) }
+        if !customers.isEmpty {
+            for row in try await connection.query(
+                Step(
+                    CustomerStatements.replaceLinks,
+                    [Parameter(streamId), .array(customers.map(\.text)), .array(customers.map { first[$0] ?? 0 })]))
+            {
+                let customer = ByteString(try row.value(at: 0))
+                if let key = try row.customerKey(at: 1) { touch(key, first[customer] ?? 0) }
+            }
         }
         if !links.isEmpty {
             _ = try await connection.query(
@@ -165,7 +170,7 @@ struct CustomerFold {
                     [
                         Parameter(streamId), .array(links.map(\.backendCustomerId.text)), .array(links.map(\.position)),
                         .array(links.map(\.key.kind.rawValue)), .array(links.map(\.key.id.text)),
-                        .array(links.map(\.replacedPosition)),
+                        .array(links.map(\.replacedPosition)), .array(links.map(\.basis.rawValue)),
                     ]))
         }
         return touched

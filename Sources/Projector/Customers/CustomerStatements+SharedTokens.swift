@@ -1,52 +1,125 @@
 import Postgres
 
-/// SQL for the account tokens that more store accounts share than the app's rules allow.
+/// SQL for the account tokens that more people share than the app's rules allow.
 extension CustomerStatements {
-    /// For some tokens, whether each is recorded as shared and whether more than a number of store accounts have
-    /// purchases with it. Most tokens have fewer purchases than that. The others are counted by jumping from store account
-    /// to store account in the index, up to one above the number.
-    static let countStoreAccounts = Statement(
-        "customer_count_store_accounts",
+    /// Whether more than a number of people buy with a token, as a condition.
+    ///
+    /// People are the store accounts that the store states. Where it states none, subscriptions to one product that are
+    /// active at one instant belong to as many people, since a store account cannot have a product twice at once, unless
+    /// they are in one receipt. Most tokens have no more purchases than the number. Store accounts are counted by jumping from one to the next in the
+    /// index, up to one above the number; of subscriptions, those are looked at that come first in the index.
+    ///
+    /// - Parameters:
+    ///   - token: A column.
+    ///   - schema: Of the tables, with a dot; empty to take them from the search path.
+    static func isShared(_ token: SQL, in schema: SQL = "", max: SQL) -> SQL {
         """
-        select input.token, shared_account_token.account_token is not null,
-          exists (
-            select
-            from customer_edge
-            where customer_edge.stream_id = $1
-              and customer_edge.kind = 'account'
-              and customer_edge.id = input.token
-            offset $3
-          )
-          and (
+        exists (
+          select
+          from \(schema)customer_edge
+          where customer_edge.stream_id = $1
+            and customer_edge.kind = 'account'
+            and customer_edge.id = \(token)
+          offset \(max)
+        )
+        and (
+          (
             with recursive account (number, store_account) as (
-              select 1::bigint, (
-                select customer_edge.store_account
-                from customer_edge
-                where customer_edge.stream_id = $1
-                  and customer_edge.kind = 'account'
-                  and customer_edge.id = input.token
-                order by customer_edge.store_account
-                limit 1
-              )
+              select 0::bigint, ''
               union all
               select account.number + 1, (
                 select customer_edge.store_account
-                from customer_edge
+                from \(schema)customer_edge
                 where customer_edge.stream_id = $1
                   and customer_edge.kind = 'account'
-                  and customer_edge.id = input.token
+                  and customer_edge.id = \(token)
                   and customer_edge.store_account > account.store_account
                 order by customer_edge.store_account
                 limit 1
               )
               from account
               where account.store_account is not null
-                and account.number <= $3
+                and account.number <= \(max)
             )
-            select count(store_account) > $3
+            select count(store_account) - 1 > \(max)
             from account
           )
+          or coalesce((
+            with unknown as materialized (
+              select customer_edge.original_transaction_id,
+                least(
+                  customer_edge.original_transaction_id,
+                  (
+                    select min(tie.id)
+                    from \(schema)customer_edge as tie
+                    where tie.stream_id = $1
+                      and tie.original_transaction_id = customer_edge.original_transaction_id
+                      and tie.kind = 'subscription'
+                  )
+                ) as receipt
+              from \(schema)customer_edge
+              where customer_edge.stream_id = $1
+                and customer_edge.kind = 'account'
+                and customer_edge.id = \(token)
+                and customer_edge.store_account = ''
+              order by customer_edge.original_transaction_id
+              limit 20 * \(max)
+            ),
+            held as (
+              select access_period.product_id,
+                unnest(range_agg(tstzrange(access_period.starts_at, access_period.ends_at))) as span
+              from unknown
+              join \(schema)access_period
+                on access_period.stream_id = $1
+                and access_period.original_transaction_id = unknown.original_transaction_id
+              where access_period.payer_state in ('paying', 'trial')
+              group by unknown.receipt, access_period.product_id
+            ),
+            step as (
+              select product_id, lower(span) as at, 1 as change from held
+              union all
+              select product_id, upper(span), -1 from held
+            ),
+            active as (
+              select sum(change) over (partition by product_id order by at, change) as number
+              from step
+            )
+            select max(number) > \(max)
+            from active
+          ), false)
+        )
+        """
+    }
+
+    /// For some tokens, whether each is recorded as shared and whether it is.
+    static let countPeople = Statement(
+        "customer_count_people",
+        """
+        select input.token, shared_account_token.account_token is not null, \(isShared("input.token", max: "$3"))
         from unnest($2::text[]) as input (token)
+        left join shared_account_token
+          on shared_account_token.stream_id = $1
+          and shared_account_token.account_token = input.token
+        """)
+
+    /// The same for all tokens with enough purchases, and for those that are recorded as shared.
+    static let countPeopleOfAll = Statement(
+        "customer_count_people_of_all",
+        """
+        with input as materialized (
+          select id as token
+          from customer_edge
+          where stream_id = $1
+            and kind = 'account'
+          group by id
+          having count(*) > $2
+          union
+          select account_token
+          from shared_account_token
+          where stream_id = $1
+        )
+        select input.token, shared_account_token.account_token is not null, \(isShared("input.token", max: "$2"))
+        from input
         left join shared_account_token
           on shared_account_token.stream_id = $1
           and shared_account_token.account_token = input.token
@@ -75,34 +148,6 @@ extension CustomerStatements {
         delete from shared_account_token
         where stream_id = $1
           and account_token = any ($2::text[])
-        """)
-
-    /// Records the shared tokens of a stream by another limit, and returns those that were not shared before.
-    static let replaceSharedTokens = Statement(
-        "customer_replace_shared_tokens",
-        """
-        with fresh as (
-          select id
-          from customer_edge
-          where stream_id = $1
-            and kind = 'account'
-          group by id
-          having count(distinct store_account) > $2
-        ),
-        gone as (
-          delete from shared_account_token
-          where stream_id = $1
-            and not exists (
-              select
-              from fresh
-              where fresh.id = shared_account_token.account_token
-            )
-        )
-        insert into shared_account_token (stream_id, account_token)
-        select $1, id
-        from fresh
-        on conflict (stream_id, account_token) do nothing
-        returning account_token
         """)
 
     /// A page of the subscriptions that have a purchase with a token, after a store account and subscription.

@@ -50,10 +50,10 @@ enum CustomerStatements {
     static let loadLinks = Statement(
         "customer_load_links",
         """
-        select found.backend_customer_id, found.kind, found.id, found.position, found.replaced_position
-        from \(found("backend_customer_id, kind, id, position, replaced_position", in: "customer_link"))
+        select found.backend_customer_id, found.kind, found.id, found.position, found.replaced_position, found.basis
+        from \(found("backend_customer_id, kind, id, position, replaced_position, basis", in: "customer_link"))
         union all
-        select backend_customer_id, kind, id, position, replaced_position
+        select backend_customer_id, kind, id, position, replaced_position, basis
         from customer_link
         where stream_id = $1
           and backend_customer_id = any ($4::text[])
@@ -152,8 +152,8 @@ enum CustomerStatements {
           ))
         """)
 
-    /// Ends the links of some customers, each at the position of its new statement, and returns the links that it
-    /// ended.
+    /// Ends the links of some customers, each at the position of its new complete statement, and returns the links that
+    /// it ended.
     static let replaceLinks = Statement(
         "customer_replace_links",
         """
@@ -169,8 +169,8 @@ enum CustomerStatements {
     static let writeLinks = Statement(
         "customer_write_links",
         """
-        insert into customer_link (stream_id, backend_customer_id, position, kind, id, replaced_position)
+        insert into customer_link (stream_id, backend_customer_id, position, kind, id, replaced_position, basis)
         select $1, unnest($2::text[]), unnest($3::bigint[]), unnest($4::text[]), unnest($5::text[]),
-          unnest($6::bigint[])
+          unnest($6::bigint[]), unnest($7::text[])
         """)
 }

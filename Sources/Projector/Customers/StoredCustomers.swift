@@ -80,7 +80,7 @@ struct StoredCustomers {
             found.insert(
                 CustomerLinks.Link(
                     backendCustomerId: ByteString(try row.value(at: 0)), key: key, position: try row.value(at: 3),
-                    replacedPosition: try row.optional(at: 4)))
+                    replacedPosition: try row.optional(at: 4), basis: try row.linkBasis(at: 5)))
         }
         links = CustomerLinks(found)
     }

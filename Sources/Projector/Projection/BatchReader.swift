@@ -108,7 +108,7 @@ struct BatchReader: Sendable {
                 start: page.start, position: page.events.last?.position ?? page.start, products: products,
                 subscriptions: states,
                 steps: folded.isEmpty ? [] : writer.steps(folded, subscriptions),
-                customers: CustomerChanges(page.events, folded, before: before),
+                customers: CustomerChanges(page.events, folded, subscriptions, before: before),
                 differences: zip(folded, subscriptions).compactMap { state, subscription in
                     SubscriptionDifference(
                         from: state.written, to: subscription, after: page.start, position: state.position)

@@ -87,7 +87,6 @@ struct BatchWriter: Sendable {
             let writer = ProjectionWriter(
                 streamId: streamId, products: products, checks: expected.checks, tables: tables)
             let customers = CustomerFold(streamId: streamId, rules: expected.rules, connection: connection)
-            let newlySharedTokens = try await customers.recountAllTokens()
             var after = ""
             while true {
                 // There may be many pages, and shutdown must not wait for them.
@@ -117,11 +116,19 @@ struct BatchWriter: Sendable {
                 try await changeWriter?.write()
                 after = last.facts.originalTransactionId
             }
+            let crossed = try await customers.recountAllTokens()
+            for token in crossed.newlyShared + crossed.noLongerShared {
+                switch try await customers.update(subscriptionsOf: token, position: 0, cause: { _ in .ownership }) {
+                case .success(let moved): changeWriter?.add(moved, products)
+                case .failure(let failure): return .failure(failure)
+                }
+                try await changeWriter?.write()
+            }
             if case .failure(let failure) = try await customers.refreshLinkedKeys() { return .failure(failure) }
             return .success(
                 Written(
                     checkpoint: try await move(expected, to: expected.position, connection),
-                    newlySharedTokens: newlySharedTokens))
+                    newlySharedTokens: crossed.newlyShared.count))
         }
         return report(written).map { $0.map { .folded($0.position) } ?? .ledElsewhere }
     }

@@ -248,7 +248,7 @@ enum CustomerReadStatements {
         "customer_links_known_at",
         """
         select customer_link.backend_customer_id, customer_link.kind, customer_link.id, customer_link.position,
-          replacing.position
+          replacing.position, customer_link.basis
         from subledger.customer_link
         join subledger.event using (stream_id, position)
         left join subledger.event as replacing

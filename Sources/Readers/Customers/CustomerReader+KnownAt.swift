@@ -185,7 +185,7 @@ extension CustomerReader {
             links.append(
                 CustomerLinks.Link(
                     backendCustomerId: ByteString(try row.value(at: 0)), key: key, position: try row.value(at: 3),
-                    replacedPosition: try row.optional(at: 4)))
+                    replacedPosition: try row.optional(at: 4), basis: try row.linkBasis(at: 5)))
         }
         let evidence = facts.map { $0.ownershipEvidence() }
         let tokens = reached.keys.union(asked).filter { $0.kind == .account }

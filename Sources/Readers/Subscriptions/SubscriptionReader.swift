@@ -29,6 +29,48 @@ package struct SubscriptionReader: Sendable {
         package let writes: [SubscriptionWrite]
     }
 
+    /// Whether a customer of the backend owns each of some subscriptions, or purchases that are part of one, at an instant.
+    ///
+    /// - Throws: ``ReadError``.
+    package func areOwned(
+        _ ids: [String], by backendCustomerId: String, in stream: StreamKey, at instant: Instant
+    ) async throws(ReadError) -> Bool {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                Self.ownedSubscriptions,
+                [
+                    Parameter(stream.app), Parameter(stream.environment.rawValue), .array(Array(Set(ids))),
+                    Parameter(backendCustomerId), Parameter(instant),
+                ], deadline: .now + Limits.readWaitMax)
+            return try rows[0].value(Int64.self, at: 0) == Int64(Set(ids).count)
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    private static let ownedSubscriptions = Statement(
+        "subscriptions_owned_by_customer",
+        """
+        select count(*)
+        from subledger.stream
+        cross join unnest($3::text[]) as input (id)
+        left join subledger.subscription
+          on subscription.stream_id = stream.stream_id
+          and subscription.original_transaction_id = input.id
+        where stream.app = $1
+          and stream.environment = $2
+          and exists (
+            select
+            from subledger.ownership
+            where ownership.stream_id = stream.stream_id
+              and ownership.original_transaction_id = coalesce(subscription.part_of, input.id)
+              and ownership.customer_kind = 'link'
+              and ownership.customer_id = $4
+              and ownership.starts_at <= $5
+              and ownership.ends_at > $5
+          )
+        """)
+
     /// The subscriptions with this id in an environment: one for each app that has it, in order of bundle id.
     ///
     /// Every purchase on Google Play that is part of a subscription leads to it.

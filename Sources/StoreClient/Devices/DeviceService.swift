@@ -40,9 +40,6 @@ package struct DeviceService: Sendable {
         package let position: Int64?
         /// The last position that readers should have seen: of an event, or of the customer's links.
         package let lastPosition: Int64?
-
-        /// Whether the answer may contain the purchases: not if they belong to another customer and stay with it.
-        package var isVisible: Bool { !(registration == .otherCustomer && isLinked == false) }
     }
 
     /// - Parameters:
@@ -147,7 +144,8 @@ package struct DeviceService: Sendable {
             let events = verified.statements.map(\.event)
             // What Apple answers about an id is signed, but the sender of the id may have guessed it.
             links = try await purchases.link(
-                events, to: customerId, in: verified.stream, taking: events.allSatisfy { $0.source == .appleDevice })
+                events, to: customerId, in: verified.stream,
+                basis: events.allSatisfy { $0.source == .appleDevice } ? .purchase : .id)
         }
         logger.info("signed data of a device accepted", metadata: Self.metadata(verified, position))
         return Outcome(

@@ -66,9 +66,6 @@ package struct PurchaseHandIn: Sendable {
         package let position: Int64?
         /// The last position that readers should have seen.
         package let lastPosition: Int64?
-
-        /// Whether the response may contain the purchase: not if it belongs to another customer and stays with it.
-        package var isVisible: Bool { !(registration == .otherCustomer && isLinked == false) }
     }
 
     /// - Parameters:

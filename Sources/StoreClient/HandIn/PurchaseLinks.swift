@@ -21,11 +21,13 @@ struct PurchaseLinks: Sendable {
     ///
     /// Safe to repeat.
     ///
-    /// - Parameter taking: False if the customer has shown nothing that only the buyer has: then what belongs to another
-    ///   backend customer stays with it.
+    /// Whether the links count is decided by the fold, see ``LinkClaims``.
+    ///
+    /// - Parameter basis: ``LinkStatement/Basis/id`` if the customer has shown nothing that only the buyer has: then what
+    ///   belongs to another customer stays with it.
     /// - Throws: ``ReadError``, ``AppendError``.
     func link(
-        _ events: [Event], to customerId: String, in stream: StreamKey, taking: Bool = true
+        _ events: [Event], to customerId: String, in stream: StreamKey, basis: LinkStatement.Basis = .purchase
     ) async throws -> Outcome {
         var outcome = Outcome()
         let purchases = Self.newestFirst(events)
@@ -34,7 +36,8 @@ struct PurchaseLinks: Sendable {
         let owners = try await log.linkedOwners(of: purchases, in: stream, at: now)
         outcome.isOfOtherCustomer = !owners.subtracting([ByteString(customerId)]).isEmpty
         switch try await links.add(
-            purchases, to: customerId, in: stream, taking: taking, receivedAt: now)
+            purchases.map { CustomerKey(.subscription, $0) }, to: customerId, basis: basis,
+            handingIn: Self.accountTokens(events), in: stream, receivedAt: now)
         {
         case .stated(let position, _):
             outcome.isLinked = true
@@ -44,6 +47,16 @@ struct PurchaseLinks: Sendable {
             outcome.isLinked = false
         }
         return outcome
+    }
+
+    /// The account tokens of the purchases themselves.
+    private static func accountTokens(_ events: [Event]) -> Set<CustomerKey> {
+        let stated =
+            events.flatMap(\.transactions).filter { !$0.isFamilyShared }.map(\.appAccountToken)
+            + events.flatMap(\.purchases).map { fact in
+                if case .snapshot(let snapshot) = fact { snapshot.accountId } else { nil }
+            }
+        return Set(stated.compactMap { CustomerKey(stated: .account, $0) })
     }
 
     /// The `originalTransactionId`s that can be linked, those with the newest purchase first.

@@ -8,21 +8,27 @@ package struct CustomerLinks: Sendable {
         package let key: CustomerKey
         /// The position of the statement.
         package let position: Int64
-        /// The position of the customer's next statement, which names the key again or ends the link; nil if there is
-        /// none.
+        /// The position of the customer's next complete statement, which names the key again or ends the link; nil if
+        /// there is none.
         package let replacedPosition: Int64?
+        package let basis: LinkStatement.Basis
 
         package init(
-            backendCustomerId: ByteString, key: CustomerKey, position: Int64, replacedPosition: Int64?
+            backendCustomerId: ByteString, key: CustomerKey, position: Int64, replacedPosition: Int64?,
+            basis: LinkStatement.Basis
         ) {
             self.backendCustomerId = backendCustomerId
             self.key = key
             self.position = position
             self.replacedPosition = replacedPosition
+            self.basis = basis
         }
 
         /// The customer that stated the link.
         package var customer: CustomerKey { CustomerKey(.link, backendCustomerId.text) }
+
+        /// Whether the link had not ended when the event at a position was received.
+        func isInForce(at position: Int64) -> Bool { replacedPosition.map { $0 > position } ?? true }
     }
 
     private let links: [CustomerKey: [Link]]
@@ -45,9 +51,10 @@ package struct CustomerLinks: Sendable {
             for key in statement.links {
                 links.append(
                     Link(
-                        backendCustomerId: customer, key: key, position: position, replacedPosition: next[customer]))
+                        backendCustomerId: customer, key: key, position: position, replacedPosition: next[customer],
+                        basis: statement.basis))
             }
-            next[customer] = position
+            if statement.isComplete { next[customer] = position }
         }
         return links.sorted { ($0.position, $0.key) < ($1.position, $1.key) }
     }
@@ -55,34 +62,63 @@ package struct CustomerLinks: Sendable {
     /// Every key that was ever linked.
     package var keys: Dictionary<CustomerKey, [Link]>.Keys { links.keys }
 
-    /// Every customer whose latest statement names a key, even if another customer has taken the key since.
+    /// Every customer with a link that it has not ended, even if another customer has taken the key since.
     package var customers: Set<CustomerKey> {
         Set(links.values.joined().filter { $0.replacedPosition == nil }.map(\.customer))
     }
 
-    /// The links on a key that count, oldest first.
+    /// Every link on a key, oldest first.
+    func all(on key: CustomerKey) -> [Link] { links[key] ?? [] }
+
+    /// The links that count on a key which says nothing about whose a purchase is, oldest first. See ``AccountLinks`` for
+    /// the keys of a store account.
     ///
-    /// A link is exclusive: the latest statement that names a key takes it from the customer that had it, which does not
-    /// get it back when that link ends. Under ``OwnershipPolicy/shared`` the links of all customers count.
-    package func inForce(on key: CustomerKey, policy: OwnershipPolicy) -> [Link] {
+    /// - Parameter position: Later links are left out, and links that ended later count.
+    func inForce(on key: CustomerKey, policy: OwnershipPolicy, at position: Int64 = .max) -> [Link] {
         var none = NoRules()
-        return inForce(on: key, policy: policy, &none)
+        return inForce(on: key, policy: policy, at: position, &none)
     }
 
     func inForce<Rules: RuleCollector>(
-        on key: CustomerKey, policy: OwnershipPolicy, _ rules: inout Rules
+        on key: CustomerKey, policy: OwnershipPolicy, at position: Int64 = .max, _ rules: inout Rules
     ) -> [Link] {
         guard let links = links[key] else { return [] }
-        switch policy {
+        var counting: [Link] = []
+        for link in links.prefix(while: { $0.position <= position }) {
+            let holders = policy.inForce(counting, at: link.position)
+            if !link.basis.takes(under: policy), holders.contains(where: { $0.customer != link.customer }) {
+                rules.collect(.refusing(link))
+            } else {
+                counting.append(link)
+            }
+        }
+        return policy.inForce(counting, at: position, &rules)
+    }
+}
+
+extension OwnershipPolicy {
+    /// Those of the links on one key, oldest first, that count.
+    ///
+    /// A link is exclusive: the latest one takes the key from the customer that had it, which does not get it back when
+    /// that link ends. Under ``shared`` the links of all customers count.
+    func inForce(_ links: [CustomerLinks.Link], at position: Int64) -> [CustomerLinks.Link] {
+        var none = NoRules()
+        return inForce(links, at: position, &none)
+    }
+
+    func inForce<Rules: RuleCollector>(
+        _ links: [CustomerLinks.Link], at position: Int64, _ rules: inout Rules
+    ) -> [CustomerLinks.Link] {
+        switch self {
         case .latestBuyer, .firstBuyer:
-            let inForce = links.suffix(1).filter { $0.replacedPosition == nil }
+            let inForce = links.suffix(1).filter { $0.isInForce(at: position) }
             if Rules.isCollecting, let last = inForce.last,
                 let former = links.last(where: { $0.customer != last.customer })
             {
                 rules.collect(.moving(former, to: last))
             }
             return inForce
-        case .shared: return links.filter { $0.replacedPosition == nil }
+        case .shared: return links.filter { $0.isInForce(at: position) }
         }
     }
 }

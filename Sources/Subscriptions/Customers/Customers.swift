@@ -95,23 +95,3 @@ package struct Customers: Sendable, Hashable {
         }
     }
 }
-
-extension LinkStatement {
-    /// Returns the first link that names what another customer owns, which ``OwnershipPolicy/firstBuyer`` refuses.
-    ///
-    /// The app user of an account token that no backend has linked is another customer unless the statement names the
-    /// token, too. A store account without an app user belongs to the customer that links it.
-    ///
-    /// - Parameter owners: The owners of each link's key, at any time.
-    package func contested(owners: (CustomerKey) -> Set<CustomerKey>) -> CustomerKey? {
-        links.first { link in
-            owners(link).contains { owner in
-                switch owner.kind {
-                case .link: owner.id != backendCustomerId
-                case .account: !links.contains(owner)
-                case .appTransaction, .subscription: false
-                }
-            }
-        }
-    }
-}

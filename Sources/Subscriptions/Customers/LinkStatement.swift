@@ -1,13 +1,38 @@
 import Encoding
 
-/// The complete set of purchases that a backend links to one of its customers. It replaces the previous set.
+/// Purchases that a backend links to one of its customers: all that it links, or some in addition.
 package struct LinkStatement: Sendable, Hashable {
+    /// What a statement rests on. It decides whether its links may take what another customer owns.
+    package enum Basis: String, Sendable, Hashable, CaseIterable {
+        /// The backend demands that its links count. Statements of releases that did not record a basis, too: they had
+        /// been judged before they were appended.
+        case transfer
+        /// The word of the backend.
+        case statement
+        /// A purchase that was handed in for the customer, as the store signed it or answers about it.
+        case purchase
+        /// The id of a purchase, which others can know or guess.
+        case id
+
+        /// Whether a link takes its key from whoever has it.
+        package func takes(under policy: OwnershipPolicy) -> Bool {
+            switch self {
+            case .transfer: true
+            case .statement, .purchase: policy != .firstBuyer
+            case .id: false
+            }
+        }
+    }
+
     /// The backend's own id.
     package let backendCustomerId: ByteString
     /// Distinct and sorted, so that equal sets have equal bytes.
     package let links: [CustomerKey]
+    /// Whether the customer has no other links: those that are not among ``links`` end.
+    package let isComplete: Bool
+    package let basis: Basis
 
-    /// Maximum number of links of a customer.
+    /// Maximum number of links of a statement. A customer can have any number.
     package static let linksMax = 100
     /// Maximum length of an id in bytes.
     package static let idBytesMax = 256
@@ -21,13 +46,20 @@ package struct LinkStatement: Sendable, Hashable {
     }
 
     /// - Parameter links: Keys of any kind except `link`.
-    package init(backendCustomerId: String, links: some Sequence<CustomerKey>) {
+    package init(
+        backendCustomerId: String, links: some Sequence<CustomerKey>, isComplete: Bool = true,
+        basis: Basis = .transfer
+    ) {
         self.backendCustomerId = ByteString(backendCustomerId)
         self.links = Set(links).sorted()
+        self.isComplete = isComplete
+        self.basis = basis
     }
 
     /// Reads `{"links":[{"originalTransactionId":"…"},{"appAccountToken":"…"},{"appTransactionId":"…"}]}`.
-    package init(backendCustomerId: String, json: JSONValue) throws(Malformed) {
+    package init(
+        backendCustomerId: String, json: JSONValue, isComplete: Bool, basis: Basis
+    ) throws(Malformed) {
         try Self.check(backendCustomerId, "backendCustomerId")
         guard json.isObject, let list = json["links"], list.isArray else {
             throw Malformed(field: "links", problem: "must be an array")
@@ -38,7 +70,7 @@ package struct LinkStatement: Sendable, Hashable {
         }
         var links: [CustomerKey] = []
         for (index, element) in elements.enumerated() { links.append(try Self.link(element, "links[\(index)]")) }
-        self.init(backendCustomerId: backendCustomerId, links: links)
+        self.init(backendCustomerId: backendCustomerId, links: links, isComplete: isComplete, basis: basis)
     }
 
     /// Reads member `transfer` of a request: whether its links may take what another customer owns; false if absent.
@@ -106,6 +138,8 @@ extension LinkStatement {
                     if let field = link.kind.linkField { writer.member(field, link.id.text) }
                 }
             }
+            if !isComplete { writer.member("adds", true) }
+            if basis != .transfer { writer.member("basis", basis.rawValue) }
         }
     }
 
@@ -114,8 +148,11 @@ extension LinkStatement {
         guard let backendCustomerId = json["backendCustomerId"]?.string else {
             throw FactsError(member: "link.backendCustomerId")
         }
+        let basis = json["basis"].map { $0.string.flatMap(Basis.init(rawValue:)) } ?? .transfer
+        guard let basis else { throw FactsError(member: "link.basis") }
         do throws(Malformed) {
-            try self.init(backendCustomerId: backendCustomerId, json: json)
+            try self.init(
+                backendCustomerId: backendCustomerId, json: json, isComplete: json["adds"]?.bool != true, basis: basis)
         } catch {
             throw FactsError(member: "link.links")
         }

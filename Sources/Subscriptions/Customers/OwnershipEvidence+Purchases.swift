@@ -2,7 +2,7 @@ import Encoding
 
 extension SubscriptionFacts {
     /// The evidence of who owns a subscription of Google: the app user that each purchase states, an earlier one's if it
-    /// states none, and the expired purchase after which a customer bought again in Google Play.
+    /// states none, and the expired purchase after which a customer bought again in Google Play, with its app user.
     ///
     /// Every purchase is a key that leads to the subscription.
     func purchaseEvidence() -> OwnershipEvidence {
@@ -14,16 +14,25 @@ extension SubscriptionFacts {
         }
         if let line {
             tie(line.originalTransactionId, line.position)
-            return OwnershipEvidence(subscription: own, purchases: [], ties: ties, isEntry: true)
+            return OwnershipEvidence(
+                subscription: own, purchases: [], ties: ties,
+                line: CustomerKey(.subscription, line.originalTransactionId))
         }
+        var continued: (key: CustomerKey, position: Int64)?
         for (stated, evidence) in purchases {
             guard case .snapshot(let snapshot) = stated.purchase.fact else { continue }
             tie(snapshot.expiredPurchaseToken, evidence.position)
+            if let key = CustomerKey(stated: .subscription, snapshot.expiredPurchaseToken), key != own,
+                (evidence.position, key) < (continued?.position ?? .max, continued?.key ?? key)
+            {
+                continued = (key, evidence.position)
+            }
         }
         var bought: [OwnershipEvidence.Purchase] = []
         for history in PurchaseLine(self).histories {
             guard let start = history.startTime,
-                let token = CustomerKey(stated: .account, history.accountId ?? history.inherited),
+                let token = CustomerKey(
+                    stated: .account, history.accountId ?? history.inherited ?? history.expiredAccountId),
                 let position = history.answers.first(where: { $0.snapshot.accountId != nil })?.position
                     ?? history.answers.first?.position
             else { continue }
@@ -32,6 +41,6 @@ extension SubscriptionFacts {
                     purchaseDate: start, transactionId: ByteString(history.purchaseToken), token: token,
                     position: position))
         }
-        return OwnershipEvidence(subscription: own, purchases: bought, ties: ties)
+        return OwnershipEvidence(subscription: own, purchases: bought, ties: ties, continued: continued?.key)
     }
 }

@@ -32,13 +32,19 @@ package struct OwnershipEvidence: Sendable, Hashable {
     /// The keys that tie the subscription to others of its store account: `app_transaction`, and `subscription` for
     /// another subscription of the same receipt or the one from which this one was migrated.
     package let ties: [CustomerKey: Int64]
-    /// True for a purchase that is part of another subscription, to which it only leads. It has no owner of its own.
-    package let isEntry: Bool
+    /// The subscription of which a purchase is part, and to which it only leads. It has no owner of its own. Nil for a
+    /// subscription.
+    package let line: CustomerKey?
+    /// A purchase of the expired subscription that this one continues, and to whose owner it belongs unless it states
+    /// another app user; nil if it continues none.
+    package let continued: CustomerKey?
 
     package init(
-        subscription: CustomerKey, purchases: [Purchase], ties: [CustomerKey: Int64], isEntry: Bool = false
+        subscription: CustomerKey, purchases: [Purchase], ties: [CustomerKey: Int64], line: CustomerKey? = nil,
+        continued: CustomerKey? = nil
     ) {
-        self.isEntry = isEntry
+        self.line = line
+        self.continued = continued
         self.subscription = subscription
         var changes: [Purchase] = []
         for purchase in purchases.sorted() where purchase.token != changes.last?.token { changes.append(purchase) }
@@ -47,13 +53,9 @@ package struct OwnershipEvidence: Sendable, Hashable {
     }
 
     /// The store account as which the subscription counts among those that buy with one token: its smallest
-    /// `appTransactionId`, or the smallest subscription to which it is tied, itself included, if none was reported. One
-    /// receipt may have many purchases, and must not count many times.
-    package var storeAccount: ByteString {
-        func smallest(_ kind: CustomerKey.Kind) -> ByteString? {
-            ties.keys.lazy.filter { $0.kind == kind }.map(\.id).min()
-        }
-        return smallest(.appTransaction) ?? min(smallest(.subscription) ?? subscription.id, subscription.id)
+    /// `appTransactionId`; nil if none was reported. A purchase alone says nothing about how many people there are.
+    package var storeAccount: ByteString? {
+        ties.keys.lazy.filter { $0.kind == .appTransaction }.map(\.id).min()
     }
 
     /// Returns the evidence without the purchases that carry one of some tokens.
@@ -62,7 +64,7 @@ package struct OwnershipEvidence: Sendable, Hashable {
         rules.collect(.ignoring(ignored, of: subscription))
         return OwnershipEvidence(
             subscription: subscription, purchases: purchases.filter { !tokens.contains($0.token) }, ties: ties,
-            isEntry: isEntry)
+            line: line, continued: continued)
     }
 
     /// The keys that say whose the subscription is, each with the position of the first event that is evidence of it:
@@ -77,7 +79,7 @@ package struct OwnershipEvidence: Sendable, Hashable {
 extension CustomerKey {
     /// Nil for an id that identifies no customer: an empty one, one that is longer than an index can store (Apple's
     /// never are), and ``nilAccountToken``.
-    init?(stated kind: Kind, _ id: String?) {
+    package init?(stated kind: Kind, _ id: String?) {
         guard let id, (1...LinkStatement.idBytesMax).contains(id.utf8.count) else { return nil }
         self.init(kind, id)
         if kind == .account, id == Self.nilAccountToken { return nil }

@@ -6,6 +6,7 @@ package struct StoreAccount: Sendable {
     package let subscriptions: [OwnershipEvidence]
     /// Every key of kind `app_transaction` or `subscription` that ties them together, their own ids included.
     package let keys: [CustomerKey]
+    private let byKey: [CustomerKey: OwnershipEvidence]
 
     /// Groups subscriptions that share an `appTransactionId`, arrived in one receipt, or were migrated.
     package static func all(of evidence: [OwnershipEvidence]) -> [StoreAccount] {
@@ -21,7 +22,23 @@ package struct StoreAccount: Sendable {
     private init(_ evidence: [OwnershipEvidence]) {
         subscriptions = evidence.sorted { $0.subscription < $1.subscription }
         keys = Set(evidence.flatMap { [$0.subscription] + $0.ties.keys }).sorted()
+        byKey = evidence.reduce(into: [:]) { $0[$1.subscription] = $1 }
     }
+
+    /// The subscription of which a purchase is part; the key itself if it is part of none.
+    func line(of key: CustomerKey) -> CustomerKey {
+        var (line, seen) = (key, Set<CustomerKey>())
+        while let next = byKey[line]?.line, seen.insert(line).inserted { line = next }
+        return line
+    }
+
+    /// The evidence about the subscription that a key names, or of which it is part.
+    func evidence(about key: CustomerKey) -> OwnershipEvidence? {
+        byKey[line(of: key)]
+    }
+
+    /// The purchases with a token of all subscriptions, in their order.
+    var purchases: [OwnershipEvidence.Purchase] { subscriptions.flatMap(\.purchases).sorted() }
 
     /// The customer that a store account without an app user is: its smallest `originalTransactionId`.
     private var customer: CustomerKey {
@@ -50,10 +67,11 @@ extension StoreAccount {
     func ownership(
         links: CustomerLinks, policy: OwnershipPolicy, _ rules: inout some RuleCollector
     ) -> [Ownership] {
-        let rest = restClaims(links, policy, &rules)
+        let links = AccountLinks(of: self, links, policy, &rules)
+        let rest = restClaims(links, policy)
         var ownership: [Ownership] = []
-        for one in subscriptions where !one.isEntry {
-            let claims = claims(on: one.subscription, one.purchases, rest, links, policy, &rules)
+        for one in subscriptions where one.line == nil {
+            let claims = claims(on: one.subscription, rest, links, policy)
             for claim in claims {
                 let owned = Ownership(
                     originalTransactionId: one.subscription.id, owner: claim.owner, from: claim.from,
@@ -73,12 +91,10 @@ extension StoreAccount {
     /// Returns to which customers the keys of the store account lead, in order of the keys.
     package func identities(links: CustomerLinks, policy: OwnershipPolicy) -> [CustomerIdentity] {
         var none = NoRules()
-        let rest = restClaims(links, policy, &none)
-        let purchases = Dictionary(
-            subscriptions.map { ($0.subscription, $0.purchases) }, uniquingKeysWith: { first, _ in first })
+        let links = AccountLinks(of: self, links, policy, &none)
+        let rest = restClaims(links, policy)
         return keys.flatMap { key in
-            let all =
-                key.kind == .subscription ? claims(on: key, purchases[key] ?? [], rest, links, policy, &none) : rest
+            let all = key.kind == .subscription ? claims(on: key, rest, links, policy) : rest
             // Of several owners at once, the last one has the strongest and latest evidence.
             return (policy == .shared ? all.suffix(1) : all[...]).map { claim in
                 CustomerIdentity(key: key, customer: claim.owner, from: claim.from, until: claim.until)
@@ -86,77 +102,92 @@ extension StoreAccount {
         }
     }
 
+    /// - Parameter key: A subscription, or a purchase that is part of one.
     private func claims(
-        on subscription: CustomerKey, _ purchases: [OwnershipEvidence.Purchase], _ rest: [Claim],
-        _ links: CustomerLinks, _ policy: OwnershipPolicy, _ rules: inout some RuleCollector
+        on key: CustomerKey, _ rest: [Claim], _ links: AccountLinks, _ policy: OwnershipPolicy,
+        after continuing: Set<CustomerKey> = []
     ) -> [Claim] {
-        let linked = links.inForce(on: subscription, policy: policy, &rules)
+        let linked = links.inForce(on: key)
             .map { Claim(owner: $0.customer, reason: .link, position: $0.position) }
         if policy != .shared, !linked.isEmpty { return linked }
-        let claims = Self.distinct(Self.claims(of: purchases, as: .account, links, policy, &rules) + linked, policy)
+        let own = evidence(about: key)
+        var bought = Self.claims(of: own?.purchases ?? [], as: .account, policy) { links.owners(of: $0.token) }
+        if let own, let former = own.continued.flatMap(evidence(about:)), !continuing.contains(own.subscription),
+            Set(own.purchases.map(\.token)).isSubset(of: former.purchases.map(\.token))
+        {
+            bought = claims(
+                on: former.subscription, rest, links, policy, after: continuing.union([own.subscription])
+            ).map { claim in
+                var claim = claim
+                if claim.reason != .unclaimed { claim.reason = .storeAccount }
+                return claim
+            }
+        }
+        let claims = Self.distinct(bought + linked, policy)
         return claims.isEmpty ? rest : claims
     }
 
     /// Who owns what carries neither link nor token: the customer that linked the `appTransactionId`, otherwise the app
     /// users of the purchases with a token, otherwise the customer with the latest link on a subscription of the store
     /// account, otherwise the store account itself.
-    private func restClaims(
-        _ links: CustomerLinks, _ policy: OwnershipPolicy, _ rules: inout some RuleCollector
-    ) -> [Claim] {
-        func linked(_ kind: CustomerKey.Kind) -> [Claim] {
-            let found = keys.filter { $0.kind == kind }.flatMap { links.inForce(on: $0, policy: policy, &rules) }
-                .sorted { $0.position < $1.position }
+    ///
+    /// A token that no backend has linked and the customer who handed in a purchase with it are one app user here.
+    private func restClaims(_ links: AccountLinks, _ policy: OwnershipPolicy) -> [Claim] {
+        func linked(_ found: [CustomerLinks.Link]) -> [Claim] {
             let counting = policy == .shared ? found[...] : found.suffix(1)
             return Self.distinct(
                 counting.map { Claim(owner: $0.customer, reason: .storeAccount, position: $0.position) }, policy)
         }
-        let byAppTransaction = linked(.appTransaction)
+        let byAppTransaction = linked(links.ofAppTransactions)
         if !byAppTransaction.isEmpty { return byAppTransaction }
-        let bought = Self.claims(
-            of: subscriptions.flatMap(\.purchases).sorted(), as: .storeAccount, links, policy, &rules)
+        let bought = Self.claims(of: purchases, as: .storeAccount, policy) {
+            links.owners(of: $0.token, orHandedIn: true)
+        }
         if !bought.isEmpty { return bought }
-        let bySubscription = linked(.subscription)
+        let bySubscription = linked(links.ofSubscriptions)
         return bySubscription.isEmpty ? [Claim(owner: customer, reason: .unclaimed)] : bySubscription
     }
 
     /// The app users of purchases with a token, by the policy. The first one owns the past before the purchase, too.
     ///
-    /// - Parameter purchases: In their order.
+    /// - Parameters:
+    ///   - purchases: In their order.
+    ///   - owners: The links by which customers are the app user of a purchase; empty if the token is.
     private static func claims(
-        of purchases: [OwnershipEvidence.Purchase], as reason: Ownership.Reason, _ links: CustomerLinks,
-        _ policy: OwnershipPolicy, _ rules: inout some RuleCollector
+        of purchases: [OwnershipEvidence.Purchase], as reason: Ownership.Reason, _ policy: OwnershipPolicy,
+        owners: (OwnershipEvidence.Purchase) -> [CustomerLinks.Link]
     ) -> [Claim] {
-        func owners(_ purchase: OwnershipEvidence.Purchase) -> [Claim] {
-            let holders = links.inForce(on: purchase.token, policy: policy, &rules)
+        func claims(_ purchase: OwnershipEvidence.Purchase) -> [Claim] {
+            let holders = owners(purchase)
             return holders.isEmpty
                 ? [Claim(owner: purchase.token, reason: reason, position: purchase.position)]
                 : holders.map { Claim(owner: $0.customer, reason: reason, position: $0.position) }
         }
         switch policy {
-        case .shared: return distinct(purchases.flatMap(owners), policy)
+        case .shared: return distinct(purchases.flatMap(claims), policy)
         case .firstBuyer:
-            return purchases.prefix(1).flatMap(owners).map { claim in
+            return purchases.prefix(1).flatMap(claims).map { claim in
                 var claim = claim
                 claim.ignored = purchases.dropFirst()
                 return claim
             }
         case .latestBuyer:
-            var claims: [Claim] = []
+            var all: [Claim] = []
             for (index, purchase) in purchases.enumerated() {
                 // Of purchases of one instant the last one decides.
                 let isLast = index + 1 == purchases.count || purchases[index + 1].purchaseDate > purchase.purchaseDate
                 guard isLast else { continue }
-                for owner in owners(purchase) where claims.last?.owner != owner.owner {
+                for owner in claims(purchase) where all.last?.owner != owner.owner {
                     var claim = owner
-                    if !claims.isEmpty {
-                        claims[claims.count - 1].until = purchase.purchaseDate
-                        claims[claims.count - 1].next = purchase
+                    if !all.isEmpty {
+                        all[all.count - 1].until = purchase.purchaseDate
+                        all[all.count - 1].next = purchase
                         claim.from = purchase.purchaseDate
                     }
-                    claims.append(claim)
+                    all.append(claim)
                 }
             }
-            return claims
+            return all
         }
     }
 

@@ -51,4 +51,8 @@ extension AppliedRule {
     static func moving(_ former: CustomerLinks.Link, to last: CustomerLinks.Link) -> AppliedRule {
         AppliedRule(.linkMoved, positions: [last.position], customer: former.customer, key: last.key)
     }
+
+    static func refusing(_ link: CustomerLinks.Link) -> AppliedRule {
+        AppliedRule(.linkRefused, positions: [link.position], customer: link.customer, key: link.key)
+    }
 }

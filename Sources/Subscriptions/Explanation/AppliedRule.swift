@@ -18,9 +18,10 @@ package struct AppliedRule: Sendable, Hashable {
     /// The events that are the evidence, ascending.
     package var positions: [Int64]
     /// For rules about ownership, the customer that has the subscription by it; for ``ExplanationRule/latestBuyer`` and
-    /// ``ExplanationRule/linkMoved``, the customer that had it before.
+    /// ``ExplanationRule/linkMoved``, the customer that had it before; for ``ExplanationRule/linkRefused``, the customer
+    /// that does not get it.
     package var customer: CustomerKey?
-    /// The key of a link that moved, or an account token that counts for nothing.
+    /// The key of a link that moved or counts for nothing, or an account token that counts for nothing.
     package var key: CustomerKey?
     /// The app whose facts or links it was applied to, if it is not the answer's but joined with it.
     package var joinedApp: String?

@@ -172,7 +172,8 @@ extension ExplainedCustomers {
         if let next = owned.first { return because(next, [next.clock(at)]) }
         let other = withoutPeriod(question.entitlement, question.customer)
         if !other.isEmpty { return other }
-        let lost = lines.flatMap { losses(of: $0, question.customer) }
+        var lost = lines.flatMap { losses(of: $0, question.customer) }
+        if lost.isEmpty { lost = refusals(of: question.customer) }
         return lost.isEmpty ? [AppliedRule(.noPurchase)] : lost
     }
 

@@ -64,7 +64,9 @@ package struct ExplainedCustomers: Sendable {
             lines.append(
                 Line(
                     subscription: subscription, rules: rules.all, positions: facts.positions,
-                    keys: Set(own.edges.keys).union([own.subscription]), entitlements: entitlements))
+                    keys: Set(own.edges.keys).union([own.subscription]).union(
+                        subscription.purchases.map { CustomerKey(.subscription, $0.purchaseToken) }),
+                    entitlements: entitlements))
         }
         var rules = AppliedRules()
         customers = Customers(
@@ -298,6 +300,7 @@ extension ExplainedCustomers {
             guard seen.insert(rule).inserted else { return false }
             switch rule.rule {
             case .linkMoved: return rule.key.map(line.keys.contains) ?? false && rule.customer != customer
+            case .linkRefused: return false
             case .latestBuyer: return false
             case .sharedAccountToken: return rule.originalTransactionId == line.id
             default:
@@ -318,6 +321,11 @@ extension ExplainedCustomers {
             default: return false
             }
         }
+    }
+
+    /// The links of a customer that count for nothing.
+    func refusals(of customer: CustomerKey) -> [AppliedRule] {
+        ownershipRules.filter { $0.rule == .linkRefused && $0.customer == customer }
     }
 
     /// The rules by which another customer has a subscription at an instant.

@@ -122,7 +122,7 @@ extension AppliedRule {
         case .noPurchase: "No purchase of the customer grants \(entitlement)"
         case .clock: clockText
         case .tiedByLink, .tiedByAccountToken, .tiedByStoreAccount, .unclaimed, .latestBuyer, .firstBuyer,
-            .sharedOwnership, .linkMoved, .sharedAccountToken:
+            .sharedOwnership, .linkMoved, .linkRefused, .sharedAccountToken:
             ownershipText(on, cause)
         }
     }
@@ -138,8 +138,10 @@ extension AppliedRule {
         case .firstBuyer: "\(subscription) stays with the app user of its first purchase, in spite of \(cause)\(on)"
         case .sharedOwnership: "\(subscription) belongs to every customer that bought or linked it"
         case .linkMoved: "A later link moved \(key.map(\.words) ?? "a key") from one customer to another"
+        case .linkRefused:
+            "A link on \(key.map(\.words) ?? "a key") counts for nothing: another customer owns it"
         case .sharedAccountToken:
-            "The account token of \(purchaseWords.uncapitalised) belongs to too many store accounts to name an app user"
+            "The account token of \(purchaseWords.uncapitalised) belongs to too many people to name an app user"
         default: ""
         }
     }

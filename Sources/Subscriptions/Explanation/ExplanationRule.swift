@@ -72,6 +72,8 @@ package enum ExplanationRule: String, Sendable, Hashable, CaseIterable {
     case sharedOwnership = "shared_ownership"
     /// A later link of another customer takes what an earlier one named.
     case linkMoved = "link_moved"
+    /// A link counts for nothing, because another customer owns what it names and what it rests on does not take it.
+    case linkRefused = "link_refused"
     /// Too many store accounts buy with the account token, so it identifies no app user.
     case sharedAccountToken = "shared_account_token"
 
@@ -113,7 +115,7 @@ extension ExplanationRule {
         case .laterStatementWins, .tieTakesBack: .statement
         case .mapped, .ownName: .product
         case .tiedByLink, .tiedByAccountToken, .tiedByStoreAccount, .unclaimed, .latestBuyer, .firstBuyer,
-            .sharedOwnership, .linkMoved, .sharedAccountToken:
+            .sharedOwnership, .linkMoved, .linkRefused, .sharedAccountToken:
             .ownership
         case .clock, .noPurchase, .skipped: .answer
         }

@@ -88,6 +88,9 @@ struct PurchaseHistory {
     /// The app user as stated at the purchase.
     var accountId: String? { answers.last { $0.snapshot.accountId != nil }?.snapshot.accountId }
 
+    /// The app user of the expired purchase that this one continues, as stated at the purchase.
+    var expiredAccountId: String? { answers.last { $0.snapshot.expiredAccountId != nil }?.snapshot.expiredAccountId }
+
     var isProduct: Bool { answers.last?.snapshot.kind == .product }
 
     // MARK: Folding

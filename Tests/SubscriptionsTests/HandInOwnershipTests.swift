@@ -1,0 +1,234 @@
+import Encoding
+import Subscriptions
+import TestSupport
+import Testing
+
+/// A line of purchases on Google Play, each of which continues the one before it, and the links of customers on them.
+@Suite("Whose a purchase is that was handed in depends on no order of arrival")
+struct HandInOwnershipTests {
+    /// What the server receives.
+    private enum Arrival {
+        case answer(Int)
+        case links(LinkStatement)
+    }
+
+    private static func token(_ number: Int) -> String { ["p-3", "p-1", "p-4", "p-0", "p-2"][number] }
+
+    private static func key(_ number: Int) -> CustomerKey { CustomerKey(.subscription, token(number)) }
+
+    /// The answer about each purchase of a line.
+    ///
+    /// - Parameter accounts: The app user that each purchase states.
+    private static func answers(_ accounts: [String?]) -> [Event] {
+        var story = PlayStory()
+        for (number, account) in accounts.enumerated() {
+            let month = "2025-0\(number + 1)"
+            story.answer(
+                "\(month)-01T00:00:03Z", .active, token: token(number), start: "\(month)-01", until: "\(month)-28",
+                order: "G\(number)", linked: number == 0 ? nil : token(number - 1)
+            ) { $0.obfuscatedAccountId = account }
+        }
+        return story.events
+    }
+
+    /// The owners of the only subscription at the end, and the customer to whom each purchase leads.
+    private static func owners(
+        _ arrivals: [Arrival], _ answers: [Event], _ policy: OwnershipPolicy
+    ) -> (owners: Set<CustomerKey>, leads: Set<CustomerKey?>) {
+        var ledger = MemoryLedger()
+        var statements: [Int64: LinkStatement] = [:]
+        for (index, arrival) in arrivals.enumerated() {
+            switch arrival {
+            case .answer(let number): ledger.append(answers[number], receivedAt: SubscriptionFacts.arrival(index))
+            case .links(let statement):
+                statements[Int64(index + 1)] = statement
+                let event = statement.event(
+                    environment: .production, app: PlayStory.app, receivedAt: SubscriptionFacts.arrival(index),
+                    dedupeKey: DedupeKey(bytes: Array(repeating: UInt8(200 + index), count: 32)))
+                ledger.append(event, receivedAt: SubscriptionFacts.arrival(index))
+            }
+        }
+        let facts = ledger.facts(of: MemoryLedger.Stream(app: PlayStory.app, environment: .production))
+        let customers = Customers(
+            of: facts.values.map { $0.ownershipEvidence() }, links: CustomerLinks(statements), policy: policy)
+        return (
+            Set(customers.ownership.map(\.owner)),
+            Set(answers.indices.map { customers.customer(key($0), at: day("2026-01-01")) })
+        )
+    }
+
+    /// All purchases of a line carry the app user, or the first alone does, or none does.
+    private static func accounts(_ count: Int) -> [[String?]] {
+        [
+            Array(repeating: nil, count: count), Array(repeating: "x-1", count: count),
+            ["x-1"] + Array(repeating: nil, count: count - 1),
+        ]
+    }
+
+    @Test("a purchase of a line, handed in at any time, gives the customer the whole line", arguments: 1...5)
+    func oneCustomer(count: Int) {
+        for accounts in Self.accounts(count) {
+            let answers = Self.answers(accounts)
+            for handed in 0..<count {
+                let statement = handedIn("u-1", Self.key(handed))
+                for order in permutations(of: Array(-1..<count)) {
+                    let arrivals = order.map { $0 < 0 ? Arrival.links(statement) : .answer($0) }
+                    for policy in OwnershipPolicy.allCases {
+                        let found = Self.owners(arrivals, answers, policy)
+
+                        // Customers share what one has bought and another one has linked.
+                        let buyer: Set<CustomerKey> =
+                            policy == .shared && accounts[0] != nil ? [CustomerKey(.account, "x-1")] : []
+                        #expect(found.owners == buyer.union([.u1]), "\(policy) \(accounts) \(handed) \(order)")
+                        #expect(found.leads == [.u1], "\(policy) \(accounts) \(handed) \(order)")
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("of two customers who hand in purchases of a line the policy decides, whatever was known by then")
+    func twoCustomers() {
+        for count in 1...3 {
+            for accounts in Self.accounts(count) {
+                let answers = Self.answers(accounts)
+                for (first, second) in (0..<count).flatMap({ one in (0..<count).map { (one, $0) } }) {
+                    for order in permutations(of: Array(-2..<count)) {
+                        let isSecondLast = (order.firstIndex(of: -1) ?? 0) > (order.firstIndex(of: -2) ?? 0)
+                        let arrivals = order.map { number in
+                            switch number {
+                            case -2: Arrival.links(handedIn("u-1", Self.key(first)))
+                            case -1: Arrival.links(handedIn("u-2", Self.key(second)))
+                            default: Arrival.answer(number)
+                            }
+                        }
+                        let (earlier, later): (CustomerKey, CustomerKey) = isSecondLast ? (.u1, .u2) : (.u2, .u1)
+                        let context = "\(accounts) \(first) \(second) \(order)"
+
+                        #expect(Self.owners(arrivals, answers, .latestBuyer).owners == [later], "\(context)")
+                        #expect(Self.owners(arrivals, answers, .firstBuyer).owners == [earlier], "\(context)")
+                        #expect(
+                            Self.owners(arrivals, answers, .shared).owners.isSuperset(of: [.u1, .u2]), "\(context)")
+                    }
+                }
+            }
+        }
+    }
+
+    @Test("an id alone takes nothing from a customer, under any policy")
+    func idAlone() {
+        for accounts in Self.accounts(2) {
+            let answers = Self.answers(accounts)
+            for order in permutations(of: [0, 1, -2]) {
+                let arrivals = order.map { number in
+                    number < 0 ? Arrival.links(handedIn("u-1", Self.key(1))) : .answer(number)
+                }
+                for policy in OwnershipPolicy.allCases {
+                    let attempts = arrivals + [.links(handedIn("u-2", Self.key(0), basis: .id))]
+                    let owners = Self.owners(attempts, answers, policy).owners
+
+                    #expect(owners.contains(.u1) && !owners.contains(.u2), "\(policy) \(accounts) \(order)")
+                }
+            }
+            let unclaimed = Self.owners(
+                [.links(handedIn("u-2", Self.key(0), basis: .id)), .answer(0), .answer(1)], answers, .latestBuyer)
+            #expect(unclaimed.owners == [.u2])
+        }
+    }
+
+    @Test("under first-buyer a purchase with another app user than the first one gives the line to nobody else")
+    func otherAppUser() {
+        let answers = Self.answers(["x-1", "x-2"])
+        for order in permutations(of: [0, 1, -1]) {
+            let arrivals = order.map { $0 < 0 ? Arrival.links(handedIn("u-2", Self.key(1))) : .answer($0) }
+
+            #expect(Self.owners(arrivals, answers, .firstBuyer).owners == [CustomerKey(.account, "x-1")], "\(order)")
+            #expect(Self.owners(arrivals, answers, .latestBuyer).owners == [.u2], "\(order)")
+        }
+    }
+
+    @Test("under first-buyer an app user that the backend has linked to another customer keeps the purchase")
+    func linkedAppUser() {
+        let answers = Self.answers(["x-1"])
+        let owner = linked("u-1", CustomerKey(.account, "x-1"))
+        for order in permutations(of: [0, -1, -2])
+        where (order.firstIndex(of: -1) ?? 0) < (order.firstIndex(of: -2) ?? 0) {
+            let arrivals = order.map { number in
+                switch number {
+                case -1: Arrival.links(owner)
+                case -2: Arrival.links(handedIn("u-2", Self.key(0)))
+                default: Arrival.answer(number)
+                }
+            }
+
+            #expect(Self.owners(arrivals, answers, .firstBuyer).owners == [.u1], "\(order)")
+        }
+    }
+
+    @Test("a statement of the backend names the app user of the first purchase, too, or does not count")
+    func statement() {
+        let answers = Self.answers(["x-1"])
+        for order in permutations(of: [0, -1]) {
+            func owners(_ statement: LinkStatement) -> Set<CustomerKey> {
+                Self.owners(order.map { $0 < 0 ? .links(statement) : .answer($0) }, answers, .firstBuyer).owners
+            }
+
+            #expect(owners(linked("u-2", Self.key(0))) == [CustomerKey(.account, "x-1")])
+            #expect(owners(linked("u-2", Self.key(0), CustomerKey(.account, "x-1"))) == [.u2])
+            #expect(owners(linked("u-2", Self.key(0), basis: .transfer)) == [.u2])
+        }
+    }
+
+    @Test("a customer has any number of purchases, and a complete statement replaces them")
+    func manyPurchases() {
+        var statements: [Int64: LinkStatement] = [:]
+        for number in 0..<300 {
+            statements[Int64(number + 1)] = handedIn("u-1", CustomerKey(.subscription, "coins-\(number)"))
+        }
+        let links = CustomerLinks(statements)
+        #expect((0..<300).allSatisfy { links.inForce(on: "coins-\($0)") == ["u-1"] })
+
+        statements[500] = linked("u-1", CustomerKey(.subscription, "coins-7"))
+        statements[501] = handedIn("u-1", CustomerKey(.subscription, "coins-8"))
+        let replaced = CustomerLinks(statements)
+        #expect((0..<300).filter { !replaced.inForce(on: "coins-\($0)").isEmpty } == [7, 8])
+    }
+
+    @Test("what continues an expired purchase belongs to its owner, by link and by account alike")
+    func boughtAgain() {
+        for (first, again) in [("x-1", nil), (nil, nil), ("x-1", "x-1")] as [(String?, String?)] {
+            var story = PlayStory()
+            story.answer(
+                "2025-01-01T00:00:03Z", .expired, token: Self.token(0), start: "2025-01-01", until: "2025-02-01",
+                order: "G1"
+            ) { $0.obfuscatedAccountId = first }
+            story.answer(
+                "2025-06-01T00:00:03Z", .active, token: Self.token(1), start: "2025-06-01", until: "2025-07-01",
+                order: "G2"
+            ) {
+                $0.obfuscatedAccountId = again
+                $0.expiredPurchaseToken = Self.token(0)
+                $0.expiredAccountId = first
+            }
+            for order in permutations(of: [0, 1, -1]) {
+                for statement in [handedIn("u-14", Self.key(0)), linked("u-14", Self.key(0), basis: .transfer)] {
+                    let arrivals = order.map { $0 < 0 ? Arrival.links(statement) : .answer($0) }
+                    for policy in [OwnershipPolicy.latestBuyer, .firstBuyer] {
+                        let found = Self.owners(arrivals, story.events, policy)
+
+                        #expect(
+                            found.owners == [CustomerKey(.link, "u-14")], "\(policy) \(order) \(statement.basis)")
+                    }
+                }
+            }
+        }
+    }
+}
+
+extension CustomerLinks {
+    fileprivate func inForce(on subscription: String) -> [String] {
+        let facts = SubscriptionFacts(originalTransactionId: subscription)
+        return Customers(of: [facts.ownershipEvidence()], links: self, policy: .latestBuyer).ownership
+            .filter { $0.owner.kind == .link }.map(\.owner.id.text)
+    }
+}
