@@ -311,7 +311,7 @@ create table subledger.subscription (
   part_of                  text,
   constraint subscription_pkey primary key (stream_id, original_transaction_id),
   constraint subscription_last_cause_check check (last_cause in ('paid', 'grace', 'refunded')),
-  constraint subscription_last_payer_state_check check (last_payer_state in ('paying', 'trial', 'grace', 'family')),
+  constraint subscription_last_payer_state_check check (last_payer_state in ('paying', 'trial', 'grace', 'family', 'assigned')),
   constraint subscription_last_churn_reason_check
     check (last_churn_reason in ('refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'))
 );
@@ -394,11 +394,17 @@ create table subledger.access_period (
   constraint access_period_ends_at_check check (starts_at < ends_at),
   constraint access_period_cause_check check (cause in ('paid', 'grace', 'owned')),
   constraint access_period_cut_check check (
-    cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'revoked', 'switched_off')
+    cut in (
+      'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'revoked', 'unknown_revocation',
+      'switched_off'
+    )
   ),
   constraint access_period_previous_cut_check
-    check (previous_cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'refunded', 'revoked', 'switched_off')),
-  constraint access_period_payer_state_check check (payer_state in ('paying', 'trial', 'grace', 'family')),
+    check (previous_cut in (
+      'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
+      'unknown_revocation', 'switched_off'
+    )),
+  constraint access_period_payer_state_check check (payer_state in ('paying', 'trial', 'grace', 'family', 'assigned')),
   constraint access_period_movement_check
     check (movement in ('trial_start', 'new', 'conversion', 'renewal', 'recovered', 'resubscribed')),
   constraint access_period_renewal_check
@@ -443,7 +449,10 @@ create table subledger.refunded_period (
   constraint refunded_period_cause_check check (cause = 'refunded'),
   constraint refunded_period_cut_check check (cut in ('upgraded', 'refunded')),
   constraint refunded_period_previous_cut_check
-    check (previous_cut in ('upgraded', 'family_revoked', 'refunded_in_part', 'refunded', 'revoked', 'switched_off')),
+    check (previous_cut in (
+      'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
+      'unknown_revocation', 'switched_off'
+    )),
   constraint refunded_period_payer_state_check check (payer_state in ('paying', 'trial')),
   constraint refunded_period_movement_check
     check (movement in ('trial_start', 'new', 'conversion', 'renewal', 'recovered', 'resubscribed')),
@@ -1506,7 +1515,7 @@ comment on column subledger.access_period.cut is
   'switched off during grace)';
 comment on column subledger.access_period.position is 'First event that reported it';
 comment on column subledger.access_period.payer_state is
-  'paying, trial (free), grace (access without payment), family (a family member pays); null, like all columns after '
+  'paying, trial (free), grace (access without payment), family (a family member pays), assigned (a seat: the organization or the group''s purchaser pays); null, like all columns after '
   'it, for a purchase that does not renew: owned permanently, or a non-renewing subscription. It and the columns after '
   'it serve the analyst views: stored here, so that figures over all periods read each row once, without its '
   'transaction and its neighbours';
@@ -2404,6 +2413,26 @@ comment on column analyst.events.transaction_id is 'The first transaction in it'
 comment on column analyst.events.product_id is 'Product of that transaction';
 comment on column analyst.events.defects is 'Number of its fields that could not be read';
 
+create or replace function analyst.refund(
+  revocation_date timestamptz, revocation_type text, revocation_reason integer, is_upgraded boolean,
+  in_app_ownership_type text
+) returns text
+language sql immutable parallel safe as $$
+  select
+    case
+      when revocation_date is null then null
+      when in_app_ownership_type in ('FAMILY_SHARED', 'ASSIGNED') then null
+      when revocation_type = 'REFUND_PRORATED' then 'part'
+      when revocation_type in ('REFUND_FULL', 'REVOKED') then 'full'
+      -- Without a kind, as in V1, a revocation is a refund. What this version does not know is none.
+      when revocation_type is null and not is_upgraded and coalesce(revocation_reason, 0) in (0, 1)
+        and coalesce(in_app_ownership_type, 'PURCHASED') = 'PURCHASED' then 'full'
+    end
+$$;
+
+comment on function analyst.refund is
+  'Whether a revocation is a refund of all (full) or of the rest (part); null for none and for an unknown kind';
+
 create or replace view analyst.transactions as
 select
   stream.app,
@@ -2433,12 +2462,10 @@ select
   transaction.revocation_date,
   transaction.revocation_reason,
   transaction.revocation_type,
-  case
-    when transaction.revocation_date is null then null
-    when transaction.in_app_ownership_type = 'FAMILY_SHARED' or transaction.revocation_type = 'FAMILY_REVOKE' then null
-    when transaction.revocation_type = 'REFUND_PRORATED' then 'part'
-    when not transaction.is_upgraded or transaction.revocation_type = 'REFUND_FULL' then 'full'
-  end as refund,
+  analyst.refund(
+    transaction.revocation_date, transaction.revocation_type, transaction.revocation_reason, transaction.is_upgraded,
+    transaction.in_app_ownership_type
+  ) as refund,
   case
     when transaction.revocation_type = 'REFUND_PRORATED' then transaction.revocation_percentage / 1000.0
     when transaction.revocation_date is not null then coalesce(transaction.revocation_percentage / 1000.0, 100)
@@ -2630,7 +2657,7 @@ comment on column analyst.ordered_periods.transaction_id is
   'Transaction that pays for it; for grace, the period whose renewal failed';
 comment on column analyst.ordered_periods.product_id is 'The product';
 comment on column analyst.ordered_periods.payer_state is
-  'paying, trial (free), grace (access without payment), family (a family member pays)';
+  'paying, trial (free), grace (access without payment), family (a family member pays), assigned (a seat: the organization or the group''s purchaser pays)';
 comment on column analyst.ordered_periods.cut is
   'Why it ended early: upgraded, family_revoked, refunded_in_part, refunded, revoked (by Google), switched_off (during '
   'grace)';
@@ -2719,7 +2746,7 @@ comment on column analyst.held_periods.transaction_id is
   'Transaction that pays for it; for grace, the period whose renewal failed';
 comment on column analyst.held_periods.product_id is 'The product';
 comment on column analyst.held_periods.payer_state is
-  'paying, trial (free), grace (access without payment), family (a family member pays)';
+  'paying, trial (free), grace (access without payment), family (a family member pays), assigned (a seat: the organization or the group''s purchaser pays)';
 comment on column analyst.held_periods.cut is
   'Why it ended early: upgraded, family_revoked, refunded_in_part, refunded, revoked (by Google), switched_off (during '
   'grace)';
@@ -2781,7 +2808,7 @@ comment on column analyst.periods.transaction_id is
   'Transaction that pays for it; for grace, the period whose renewal failed';
 comment on column analyst.periods.product_id is 'The product';
 comment on column analyst.periods.payer_state is
-  'paying, trial (free), grace (access without payment), family (a family member pays)';
+  'paying, trial (free), grace (access without payment), family (a family member pays), assigned (a seat: the organization or the group''s purchaser pays)';
 comment on column analyst.periods.cut is
   'Why it ended early: upgraded, family_revoked, refunded_in_part, revoked (by Google), switched_off (during grace)';
 comment on column analyst.periods.starts_at is 'Inclusive';
@@ -2826,7 +2853,7 @@ comment on column analyst.active_subscriptions_detail.app is 'Bundle ID';
 comment on column analyst.active_subscriptions_detail.environment is
   'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.active_subscriptions_detail.stream_id is 'App and environment as one number';
-comment on column analyst.active_subscriptions_detail.payer_state is 'paying, trial, grace or family';
+comment on column analyst.active_subscriptions_detail.payer_state is 'paying, trial, grace, family or assigned';
 comment on column analyst.active_subscriptions_detail.product_id is 'The product';
 comment on column analyst.active_subscriptions_detail.original_transaction_id is 'The subscription';
 comment on column analyst.active_subscriptions_detail.transaction_id is
@@ -2852,7 +2879,7 @@ with alike as (
     sum(change.by * alike.subscriptions) filter (where alike.payer_state = 'paying') as paying,
     sum(change.by * alike.subscriptions) filter (where alike.payer_state = 'trial') as in_trial,
     sum(change.by * alike.subscriptions) filter (where alike.payer_state = 'grace') as in_grace,
-    sum(change.by * alike.subscriptions) filter (where alike.payer_state = 'family') as family
+    sum(change.by * alike.subscriptions) filter (where alike.payer_state in ('family', 'assigned')) as family
   from alike
   cross join lateral (values (alike.first_day, 1), (alike.last_day + 1, -1)) as change (day, by)
   group by alike.stream_id, alike.product_id, change.day
@@ -2895,7 +2922,7 @@ comment on column analyst.active_subscriptions.paying is 'Subscriptions in a per
 comment on column analyst.active_subscriptions.in_trial is 'Subscriptions in a free trial';
 comment on column analyst.active_subscriptions.in_grace is
   'Subscriptions with access after a failed renewal; not paying';
-comment on column analyst.active_subscriptions.family is 'Subscriptions of family members, who do not pay';
+comment on column analyst.active_subscriptions.family is 'Subscriptions of family members and of holders of assigned seats, who do not pay';
 
 create or replace view analyst.movements_detail as
 with movement as (
@@ -2951,7 +2978,7 @@ select
   transaction.positions
 from movement
 left join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
-where movement.payer_state <> 'family';
+where movement.payer_state not in ('family', 'assigned');
 
 comment on view analyst.movements_detail is
   'Changes to subscriptions, of which each has one kind. Access begins with trial_start (the first period, free), new '
@@ -3185,7 +3212,7 @@ with held as (
   from subledger.access_period
   join subledger.ownership using (stream_id, original_transaction_id)
   join subledger.stream using (stream_id)
-  where access_period.payer_state <> 'family'
+  where access_period.payer_state not in ('family', 'assigned')
   union all
   select
     stream.app, stream.environment, ownership.stream_id, ownership.customer_kind, ownership.customer_id,
@@ -3778,7 +3805,7 @@ select
   periods.positions
 from analyst.held_periods as periods
 cross join lateral (select analyst.months_since(periods.first_start, now())) as reached (months)
-where periods.payer_state <> 'family'
+where periods.payer_state not in ('family', 'assigned')
   and periods.starts_at < now()
   and (periods.ends_at <= now() or periods.first_month <= reached.months) is distinct from false
   and periods.first_month is not null;
@@ -4168,15 +4195,13 @@ select
 from subledger.transaction
 join subledger.stream using (stream_id)
 cross join lateral (
-  select
-    case
-      when transaction.revocation_date is null or transaction.revocation_type = 'FAMILY_REVOKE' then null
-      when transaction.revocation_type = 'REFUND_PRORATED' then 'part'
-      when not transaction.is_upgraded or transaction.revocation_type = 'REFUND_FULL' then 'full'
-    end as refund
+  select analyst.refund(
+    transaction.revocation_date, transaction.revocation_type, transaction.revocation_reason, transaction.is_upgraded,
+    transaction.in_app_ownership_type
+  ) as refund
 ) as refunded
 where transaction.purchase_date is not null
-  and transaction.in_app_ownership_type is distinct from 'FAMILY_SHARED'
+  and coalesce(transaction.in_app_ownership_type, '') not in ('FAMILY_SHARED', 'ASSIGNED')
   and not coalesce(transaction.offer_discount_type = 'FREE_TRIAL', transaction.is_trial_period, false)
   -- Of copies, a refunded one counts, else the first. An anti-join reads all purchases faster than a sort.
   and not exists (
@@ -4404,7 +4429,7 @@ select
   transaction_id,
   positions
 from analyst.ordered_periods
-where payer_state <> 'family'
+where payer_state not in ('family', 'assigned')
   and starts_at < ends_at
   and starts_at <= previous_end
   and previous_product_id <> product_id;
@@ -4478,7 +4503,7 @@ left join subledger.transaction
   and transaction.original_transaction_id = subscription.original_transaction_id
   and transaction.transaction_id = subscription.last_transaction_id
 where subscription.last_ends_at > now()
-  and subscription.last_payer_state <> 'family';
+  and subscription.last_payer_state not in ('family', 'assigned');
 
 comment on view analyst.renewal_outlook_detail is
   'Every subscription with access now, and what is known about its next renewal. Family members are left out';

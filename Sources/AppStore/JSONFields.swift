@@ -35,6 +35,13 @@ struct JSONFields {
         report(key, problem)
     }
 
+    /// Records the values of a transaction that this version does not know, in fields that decide how access ends.
+    mutating func noteUnknownValues(of row: Transaction, named name: (UnknownValue.Field) -> StaticString) {
+        for (field, value) in row.unknownValues where value != Transaction.unreadable {
+            report(name(field), UnknownValue.problem(value))
+        }
+    }
+
     private mutating func report(_ key: StaticString, _ problem: String) {
         let place = base.description + (index.map { "[\($0)]" } ?? "")
         defects.append(Defect(path: place.isEmpty ? key.description : "\(place).\(key)", problem: problem))

@@ -136,6 +136,18 @@ extension ExplanationExample {
                 Told("2026-01-10", [changed(rowA.refunded("2026-01-10")) { $0.revocationType = "FAMILY_REVOKE" }]),
             ], at: "2026-01-20", active: false, positions: [2]),
         ExplanationExample(
+            rule: .assignmentRevoked,
+            reports: [
+                Told("2026-01-01", [rowA]),
+                Told("2026-01-10", [changed(rowA.refunded("2026-01-10")) { $0.revocationType = "ASSIGNMENT_REVOKE" }]),
+            ], at: "2026-01-20", active: false, positions: [2]),
+        ExplanationExample(
+            rule: .unknownRevocation,
+            reports: [
+                Told("2026-01-01", [rowA]),
+                Told("2026-01-10", [changed(rowA.refunded("2026-01-10")) { $0.revocationType = "NEWER_REVOKE" }]),
+            ], at: "2026-01-20", active: false, positions: [2]),
+        ExplanationExample(
             rule: .revoked,
             reports: [
                 Told("2026-01-01", [rowA]),

@@ -297,7 +297,10 @@ struct PlayAction: Sendable, CustomTestStringConvertible {
                 $0.stateName = "SOMETHING_NEW"
             }
         },
-        PlayAction("an unknown state takes nothing away", [february], at: "2025-03-01", .active) {
+        PlayAction(
+            "an unknown state ends access at the stated end", [Span("2025-02-20", "2025-03-01")], at: "2025-02-28",
+            .active
+        ) {
             $0.answer("2025-02-25", .active, start: "2025-02-20", until: "2025-03-01", order: "G") {
                 $0.stateName = "SOMETHING_NEW"
             }

@@ -81,7 +81,7 @@ struct PlayLineTests {
             linked: "second")
         #expect(story.subscriptions.keys.sorted() == ["second"])
         story.answer(
-            "2025-01-11T00:00:03Z", .expired, token: "second", start: "2025-01-11", until: "2025-01-20T23:59:59.880Z",
+            "2025-01-21T00:00:01Z", .expired, token: "second", start: "2025-01-11", until: "2025-01-20T23:59:59.880Z",
             order: "2", linked: "first")
 
         #expect(story.subscriptions.keys.sorted() == ["first"])

@@ -74,7 +74,7 @@ struct PlayScheduleTests {
 
     @Test("expired: once more after a day, then never")
     func expired() {
-        #expect(check(.expired, last: "2025-02-21") == "2025-02-22T00:00 end")
-        #expect(check(.expired, last: "2025-02-22T00:00:01Z") == nil)
+        #expect(check(.expired, until: "2025-02-21", last: "2025-02-21") == "2025-02-22T00:00 end")
+        #expect(check(.expired, until: "2025-02-21", last: "2025-02-22T00:00:01Z") == nil)
     }
 }

@@ -35,6 +35,9 @@ extension JSONFields {
         row.promotionalOfferId = text("promotional_offer_id")
         row.offerCodeRefName = text("offer_code_ref_name")
         row.appAccountToken = accountToken("app_account_token")
+        if unreadableKeys.contains("cancellation_reason") { row.revocationType = Transaction.unreadable }
+        if unreadableKeys.contains("in_app_ownership_type") { row.inAppOwnershipType = Transaction.unreadable }
+        noteUnknownValues(of: row, named: \.receiptName)
         return row
     }
 

@@ -35,16 +35,15 @@ extension V1Normaliser {
             if !rows.contains(where: { transactions[$0].revocationDate != nil }) { noteCancellationWithoutPurchase() }
             return
         }
-        let reason = body.integer("cancellation_reason")
         for row in rows where transactions[row].revocationDate == nil {
             transactions[row].revocationDate = date
-            transactions[row].revocationReason = transactions[row].revocationReason ?? reason
+            stateReason(of: &transactions[row])
         }
         guard rows.isEmpty else { return }
         var refunded = Transaction(transactionId: purchase, originalTransactionId: purchase)
         refunded.productId = body.text("product_id")
         refunded.revocationDate = date
-        refunded.revocationReason = reason
+        stateReason(of: &refunded)
         transactions.append(refunded)
     }
 
@@ -67,8 +66,15 @@ extension V1Normaliser {
             return
         }
         transactions[target].revocationDate = transactions[target].revocationDate ?? date
-        transactions[target].revocationReason =
-            transactions[target].revocationReason ?? body.integer("cancellation_reason")
+        stateReason(of: &transactions[target])
+    }
+
+    /// Sets the reason of the cancellation to that of the body, unless the row has one.
+    private mutating func stateReason(of row: inout Transaction) {
+        guard row.revocationReason == nil, row.revocationType == nil else { return }
+        row.revocationReason = body.integer("cancellation_reason")
+        if body.unreadableKeys.contains("cancellation_reason") { row.revocationType = Transaction.unreadable }
+        body.noteUnknownValues(of: row, named: \.receiptName)
     }
 
     /// Inserts the defect first, because the last ones are dropped if there are too many.

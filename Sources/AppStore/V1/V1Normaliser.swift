@@ -114,6 +114,7 @@ struct V1Normaliser: Sendable {
         var result = new.completed(by: old)
         result.revocationDate = result.revocationDate ?? old.revocationDate
         result.revocationReason = result.revocationReason ?? old.revocationReason
+        result.revocationType = result.revocationType ?? old.revocationType
         result.isUpgraded = result.isUpgraded || old.isUpgraded
         return result
     }

@@ -19,6 +19,11 @@ extension JSONFields {
         var row = Transaction(transactionId: transactionId, originalTransactionId: originalTransactionId)
         row.setFields(with: &self)
         row.statesRevocation = unreadableKeys.isDisjoint(with: ["revocationDate", "isUpgraded"])
+        if !unreadableKeys.isDisjoint(with: ["revocationType", "revocationReason"]) {
+            row.revocationType = row.revocationType ?? Transaction.unreadable
+        }
+        if unreadableKeys.contains("inAppOwnershipType") { row.inAppOwnershipType = Transaction.unreadable }
+        noteUnknownValues(of: row, named: \.name)
         row.signedDate = instant("signedDate")
         for key: StaticString in ["bundleId", "environment"] { _ = raw(key) }
         return row

@@ -265,7 +265,7 @@ package struct CustomerPage: ConsolePage {
     private var paid: [String: (paid: Int64, refunded: Int64)] {
         var paid: [String: (paid: Int64, refunded: Int64)] = [:]
         for line in lines {
-            for row in line.subscription.transactions where !row.transaction.isFamilyShared {
+            for row in line.subscription.transactions where !row.transaction.isPaidByAnother {
                 guard let price = row.transaction.price, let bought = row.transaction.purchaseDate, bought <= at,
                     line.intervals.contains(where: { $0.interval.contains(bought) })
                 else { continue }

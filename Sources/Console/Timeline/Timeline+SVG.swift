@@ -177,7 +177,7 @@ extension Timeline {
         case .paid:
             let transaction = subscription.transactions.first { $0.transaction.transactionId == period.transactionId }?
                 .transaction
-            return transaction?.isFamilyShared == true ? "family" : transaction?.isFreeTrial == true ? "trial" : "paid"
+            return transaction?.isPaidByAnother == true ? "family" : transaction?.isFreeTrial == true ? "trial" : "paid"
         }
     }
 
@@ -239,6 +239,7 @@ extension Timeline {
 
     private func purchaseWords(_ row: Subscription.ResolvedTransaction, _ date: Instant) -> String {
         let refund = row.settled.isRefunded ? ", refunded" : ""
+        if row.transaction.isAssigned { return "Assigned \(date.longText)" }
         if row.transaction.isFamilyShared { return "Shared \(date.longText)\(refund)" }
         if subscription.isCopy(row) { return "Restored \(date.longText)\(refund)" }
         return "Bought \(date.longText)\(row.transaction.priceText.map { ", \($0)" } ?? "")\(refund)"

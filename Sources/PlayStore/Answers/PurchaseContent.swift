@@ -39,6 +39,7 @@ package struct PurchaseContent: Sendable, Hashable {
         case .order:
             self.init(facts: [.order(try PurchaseOrder(&fields, token))], isTest: nil)
         }
+        if case .snapshot(let snapshot)? = facts.first { fields.noteContradictions(of: snapshot, answeredAt) }
         defects = fields.defects
     }
 
@@ -49,6 +50,25 @@ package struct PurchaseContent: Sendable, Hashable {
 }
 
 extension JSONFields {
+    /// Records a state that this version does not know, and one that contradicts the stated end.
+    fileprivate mutating func noteContradictions(of snapshot: PurchaseSnapshot, _ answeredAt: Instant) {
+        let isSubscription = snapshot.kind == .subscription
+        if snapshot.state == nil {
+            note(
+                isSubscription ? "subscriptionState" : "purchaseState",
+                UnknownValue.problem(
+                    snapshot.stateName,
+                    effect: isSubscription ? "access ends at the stated expiry" : "it gives and ends no access"))
+        }
+        guard isSubscription, snapshot.state == .expired else { return }
+        for item in snapshot.items where item.expiryTime.map({ $0 > answeredAt }) ?? true {
+            note(
+                "expiryTime",
+                "of \(UnknownValue.short(item.productId)) is \(item.expiryTime == nil ? "missing" : "ahead") although the "
+                    + "state is EXPIRED: access ends with the answer")
+        }
+    }
+
     /// Whether `purchaseType` is that of a test. It is missing for a usual purchase, and 0 for a test: a missing one must
     /// not be read as 0.
     fileprivate mutating func isOldTestPurchase() -> Bool {

@@ -23,7 +23,7 @@ package struct DeveloperNotification: Sendable {
         package let orderId: String?
         /// False for a one-time product.
         package let isOfSubscription: Bool
-        /// Only some units were refunded.
+        /// Only some units were refunded, or a part that this version does not know.
         package let isPartial: Bool
     }
 
@@ -75,9 +75,15 @@ package struct DeveloperNotification: Sendable {
             return .oneTimeProduct(type, token, productId: product)
         }
         if var inner = fields.object("voidedPurchaseNotification") {
+            // Only a full refund takes the purchase back. The answer about the purchase says what another one did.
+            let refundType = inner.text("refundType")
+            if let refundType, !["0", "1", "2"].contains(refundType) {
+                inner.note(
+                    "refundType", UnknownValue.problem(refundType, effect: "the purchase is not taken back by it"))
+            }
             let notice = VoidNotice(
                 orderId: inner.identifier("orderId"), isOfSubscription: inner.text("productType") != "2",
-                isPartial: inner.text("refundType") == "2")
+                isPartial: refundType.map { !["0", "1"].contains($0) } ?? false)
             let token = inner.requiredToken()
             fields.add(inner)
             return .voidedPurchase(notice, token)

@@ -15,12 +15,16 @@ package struct AccessPeriod: Sendable, Hashable {
     package enum Cut: String, Sendable {
         case upgraded
         case familyRevoked = "family_revoked"
+        /// An organization or the purchaser of a group took the seat back.
+        case assignmentRevoked = "assignment_revoked"
         /// The unused part was refunded.
         case refundedInPart = "refunded_in_part"
         /// The whole purchase was refunded. Only ``Subscription/refunded`` has such periods.
         case refunded
         /// Google ended the purchase before its time, usually because it was refunded.
         case revoked
+        /// Revoked in a way that this version does not know.
+        case unknownRevocation = "unknown_revocation"
         /// Renewal was switched off during the grace period, which ends it immediately.
         case switchedOff = "switched_off"
     }
@@ -53,6 +57,20 @@ package struct AccessPeriod: Sendable, Hashable {
     }
 }
 
+extension Transaction.Revocation {
+    /// How it shortens a period; nil if it does not by itself.
+    var cut: AccessPeriod.Cut? {
+        switch self {
+        case .familyRevoked: .familyRevoked
+        case .assignmentRevoked: .assignmentRevoked
+        case .refundedInPart: .refundedInPart
+        case .endedEarly: .revoked
+        case .unknown: .unknownRevocation
+        case .refundedInFull, .upgraded: nil
+        }
+    }
+}
+
 extension AccessPeriod {
     /// What ends the period of a transaction early, besides what the transaction states.
     enum End {
@@ -65,9 +83,8 @@ extension AccessPeriod {
     /// Creates the period that a transaction pays for. Nil if it gives no access: it has no dates, is of a consumable,
     /// was refunded, or its period was cut to nothing.
     ///
-    /// A refunded transaction counts as if it had never been made. Three cases only shorten its period: an upgrade ends
-    /// it at the start of the replacement, a family revocation at the revocation date, and a partial refund at the
-    /// refund date.
+    /// A refunded transaction counts as if it had never been made. Every other revocation only shortens its period, to the
+    /// stated date; an upgrade ends it at the start of the replacement.
     ///
     /// - Parameter end: What ended it early, as far as the transaction itself does not say it.
     init?(
@@ -99,7 +116,9 @@ extension AccessPeriod {
         var cut: Cut?
         func shorten(to instant: Instant?, reason: Cut, _ positions: [Int64] = [], by replacement: String? = nil) {
             guard let instant, instant < end else { return }
-            rules.collect(.cutting(whole, at: instant, reason, positions, by: replacement))
+            var cutting = AppliedRule.cutting(whole, at: instant, reason, positions, by: replacement)
+            if reason == .unknownRevocation { cutting.unknownValue = transaction.unknownValueText }
+            rules.collect(cutting)
             end = instant
             cut = reason
         }
@@ -112,12 +131,8 @@ extension AccessPeriod {
                 stated = .init(positions: [known.position], replacement: known.transactionId)
             }
             shorten(to: transaction.revocationDate, reason: .upgraded, stated.positions, by: stated.replacement)
-        } else if transaction.isFamilyRevoked {
-            shorten(to: transaction.revocationDate, reason: .familyRevoked)
-        } else if transaction.isRefundedInPart {
-            shorten(to: transaction.revocationDate, reason: .refundedInPart)
-        } else if transaction.isEndedEarly {
-            shorten(to: transaction.revocationDate, reason: .revoked, stated.positions)
+        } else if let reason = transaction.revocation?.cut {
+            shorten(to: transaction.revocationDate, reason: reason, reason == .revoked ? stated.positions : [])
         }
         if case .replacement(let replacement?) = early {
             shorten(

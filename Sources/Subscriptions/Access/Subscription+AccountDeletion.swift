@@ -33,12 +33,12 @@ extension Subscription {
 }
 
 extension Transaction {
-    /// Returns the transaction as refunded in full. A family member never paid, so that access ends instead.
+    /// Returns the transaction as refunded in full. Who did not pay for it cannot be refunded, so that access ends instead.
     fileprivate func withoutAccount(since date: Instant) -> Transaction {
-        guard !isRefunded, !isFamilyRevoked else { return self }
+        guard !isRefunded, !isFamilyRevoked, revocation != .assignmentRevoked else { return self }
         var result = self
         result.revocationDate = date
-        if isUpgraded || isRefundedInPart {
+        if !result.isRefunded, !isPaidByAnother {
             result.revocationType = Self.fullRefund
             result.revocationPercentage = nil
         }

@@ -14,7 +14,8 @@ package enum SubscriptionStatus: String, Sendable, CaseIterable {
     case expired
     /// The latest purchase was refunded.
     case refunded
-    /// A family member lost access, or Google ended the purchase before its time.
+    /// A family member or the holder of a seat lost access, or the store ended the purchase before its time without a
+    /// refund that it names.
     case revoked
     /// A one-time purchase that was not refunded.
     case owned
@@ -53,7 +54,10 @@ extension Subscription {
         guard let last = bought.last else { return suspension(at: instant)?.status ?? .never }
         let consumables = consumables(at: instant)
         if last.settled.isRefunded || (last.settled.isRefundedInPart && consumables ?? 0 == 0) { return .refunded }
-        if last.settled.isFamilyRevoked || last.settled.isEndedEarly { return .revoked }
+        switch last.settled.revocation {
+        case .familyRevoked, .assignmentRevoked, .endedEarly, .unknown: return .revoked
+        case .refundedInFull, .refundedInPart, .upgraded, nil: break
+        }
         if let suspension = suspension(at: instant) { return suspension.status }
         if consumables != nil { return .owned }
         // Of Google's purchases, the times of suspension are all that is known about retries.

@@ -257,7 +257,7 @@ package struct Subscription: Sendable, Hashable {
                 let start = failed.transaction.expiresDate
             else { continue }
             let id = failed.transaction.transactionId
-            guard failed.settled.revocationDate == nil else {
+            if failed.settled.revocationDate != nil, failed.settled.cutOfGrace(from: start) == nil {
                 rules.collect(.takingBackGrace(of: failed.settled, start..<end))
                 continue
             }
@@ -269,7 +269,16 @@ package struct Subscription: Sendable, Hashable {
         var periods: [AccessPeriod] = []
         for period in byFailedTransaction.values.sorted(by: { $0.start < $1.start }) {
             rules.collect(.giving(.graceGranted, period))
-            if let period = cut(period, bySwitchOffIn: renewals, paid, &rules) { periods.append(period) }
+            let failed = transactions.first { $0.transaction.transactionId == period.transactionId }
+            var given = period
+            if let (instant, reason) = failed?.settled.cutOfGrace(from: period.start), instant < period.end {
+                var cutting = AppliedRule.cutting(period, at: instant, reason, [])
+                cutting.unknownValue = failed?.settled.unknownValueText
+                rules.collect(cutting)
+                given.end = instant
+                given.cut = reason
+            }
+            if let period = cut(given, bySwitchOffIn: renewals, paid, &rules) { periods.append(period) }
         }
         return periods
     }

@@ -83,6 +83,7 @@ struct Chronicle {
         switch transaction.map({ ReportingPeriod.payerState(period.cause, $0) }) {
         case .grace: return "the renewal failed: grace began"
         case .family: return "shared by a family member"
+        case .assigned: return "assigned by an organization or a group"
         case .trial: return "free trial began"
         case .paying, nil: break
         }
@@ -137,6 +138,8 @@ struct Chronicle {
         case .refundedWhole: "refunded"
         case .refundedPart: "the rest was refunded"
         case .familyRevoked: "Family Sharing was revoked"
+        case .assignmentRevoked: "the seat was taken back"
+        case .unknownRevocation: "revoked in a way that this version does not know"
         case .revoked: "the store ended the purchase before its time"
         case .graceCutSwitchOff: "renewal was switched off during grace"
         case .replacedByUpgrade: "replaced by another purchase"

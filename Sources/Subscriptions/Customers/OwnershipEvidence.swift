@@ -90,8 +90,8 @@ extension SubscriptionFacts {
     /// Returns the evidence of who owns the subscription.
     ///
     /// The token of a transaction is the one in its latest report that has one, since the App Store signs transactions
-    /// again when the app's server sets their token. A family-shared row carries the buyer's token, which does not
-    /// identify the member; its `appTransactionId` is the member's own. A token without a purchase date says nothing
+    /// again when the app's server sets their token. A family-shared or assigned row carries the buyer's token, which
+    /// does not identify the member; its `appTransactionId` is the member's own. A token without a purchase date says nothing
     /// about when its app user owned the subscription, and is ignored. A refund takes back the access, but not who made
     /// the purchase.
     package func ownershipEvidence() -> OwnershipEvidence {
@@ -99,7 +99,7 @@ extension SubscriptionFacts {
         struct Row {
             var purchaseDate: Instant?
             var token: CustomerKey?
-            var isFamilyShared = false
+            var isPaidByAnother = false
         }
         let own = CustomerKey(.subscription, originalTransactionId)
         var ties: [CustomerKey: Int64] = [:]
@@ -120,7 +120,7 @@ extension SubscriptionFacts {
             var row = rows[id] ?? Row()
             row.purchaseDate = transaction.purchaseDate ?? row.purchaseDate
             row.token = token ?? row.token
-            row.isFamilyShared = row.isFamilyShared || transaction.isFamilyShared
+            row.isPaidByAnother = row.isPaidByAnother || transaction.isPaidByAnother
             rows[id] = row
             if let token {
                 let report = Report(transactionId: id, token: token)
@@ -136,7 +136,7 @@ extension SubscriptionFacts {
             tie(CustomerKey(stated: .subscription, companion.text), position)
         }
         var purchases: [OwnershipEvidence.Purchase] = []
-        for (id, row) in rows where !row.isFamilyShared {
+        for (id, row) in rows where !row.isPaidByAnother {
             guard let token = row.token, let purchaseDate = row.purchaseDate else { continue }
             purchases.append(
                 OwnershipEvidence.Purchase(

@@ -8,6 +8,8 @@ extension AccessPeriod.Cut {
         switch self {
         case .upgraded: .replacedByUpgrade
         case .familyRevoked: .familyRevoked
+        case .assignmentRevoked: .assignmentRevoked
+        case .unknownRevocation: .unknownRevocation
         case .refundedInPart: .refundedPart
         case .refunded: .refundedWhole
         case .revoked: .revoked
@@ -180,8 +182,6 @@ extension Transaction {
     /// The rule by which a stated revocation or upgrade counts.
     fileprivate var endingRule: ExplanationRule {
         if isRefunded { return .refundedWhole }
-        if isFamilyRevoked { return .familyRevoked }
-        if isRefundedInPart { return .refundedPart }
-        return isEndedEarly ? .revoked : .replacedByUpgrade
+        return (revocation?.cut ?? .upgraded).rule
     }
 }

@@ -27,6 +27,8 @@ package struct AppliedRule: Sendable, Hashable {
     package var joinedApp: String?
     /// For a period of a transaction: who pays for it.
     package var payer: ReportingPeriod.PayerState?
+    /// For ``ExplanationRule/unknownRevocation``: the fields and values that this version does not know.
+    package var unknownValue: String?
     /// For ``ExplanationRule/laterStatementWins``: the refund or early end that is taken back.
     package var takenBack: TakenBack?
     /// For ``ExplanationRule/clock``: why nothing follows the period; nil if that is not known.

@@ -96,7 +96,8 @@ extension AppliedRule {
         case .paid: "\(purchase) \(paidWords)\(periodWords)"
         case .owned:
             "\(purchase) is a one-time purchase without an end"
-                + (payer == .family ? ", shared by a family member," : "") + since
+                + (payer == .family ? ", shared by a family member," : "")
+                + (payer == .assigned ? ", assigned by an organization or a group," : "") + since
         case .nonRenewingDuration: "\(purchase) lasts for the configured duration of its product,\(periodWords)"
         case .extended:
             "The end of \(purchase) was moved"
@@ -105,6 +106,10 @@ extension AppliedRule {
         case .replacedByUpgrade: "\(purchase) was replaced by \(cause)\(on)"
         case .refundedPart: "The rest of \(purchase) was refunded\(on)"
         case .familyRevoked: "The Family Sharing of \(purchase) was revoked\(on)"
+        case .assignmentRevoked: "The seat of \(purchase) was taken back\(on)"
+        case .unknownRevocation:
+            "\(purchase) was revoked\(on) in a way that this version does not know"
+                + (unknownValue.map { " (\($0))" } ?? "") + ", which ends it and takes nothing back"
         case .graceCutSwitchOff: "Renewal was switched off\(on), which ended the grace period after \(purchase)"
         case .revoked: "The store ended \(purchase) before its time\(on)"
         case .refundedWhole: "\(purchase) was refunded in full\(on), so it counts as never made"
@@ -157,6 +162,7 @@ extension AppliedRule {
         switch payer {
         case .trial: "was a free trial"
         case .family: "was shared by a family member"
+        case .assigned: "was assigned by an organization or a group"
         case .paying, .grace, nil: "was paid for"
         }
     }

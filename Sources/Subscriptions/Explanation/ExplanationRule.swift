@@ -21,6 +21,10 @@ package enum ExplanationRule: String, Sendable, Hashable, CaseIterable {
     case replacedByUpgrade = "replaced_by_upgrade"
     case refundedPart = "refunded_part"
     case familyRevoked = "family_revoked"
+    /// An organization or the purchaser of a group took the seat back.
+    case assignmentRevoked = "assignment_revoked"
+    /// The purchase was revoked in a way that this version does not know.
+    case unknownRevocation = "unknown_revocation"
     case graceCutSwitchOff = "grace_cut_switch_off"
     /// Google ended the purchase before its time.
     case revoked
@@ -109,7 +113,9 @@ extension ExplanationRule {
     package var effect: Effect {
         switch self {
         case .paid, .owned, .nonRenewingDuration, .extended, .graceGranted: .gives
-        case .replacedByUpgrade, .refundedPart, .familyRevoked, .graceCutSwitchOff, .revoked: .cuts
+        case .replacedByUpgrade, .refundedPart, .familyRevoked, .assignmentRevoked, .unknownRevocation, .graceCutSwitchOff,
+            .revoked:
+            .cuts
         case .refundedWhole, .refundedWithCopy, .accountDeleted, .graceTakenBack, .noAccessKind, .noPurchaseDate:
             .removes
         case .laterStatementWins, .tieTakesBack: .statement

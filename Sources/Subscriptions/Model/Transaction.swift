@@ -27,14 +27,15 @@ package struct Transaction: Sendable, Hashable {
     package var statesRevocation: Bool
     package var isTrialPeriod: Bool?
     package var isInIntroOfferPeriod: Bool?
-    /// `PURCHASED` or `FAMILY_SHARED`.
+    /// `PURCHASED`, `FAMILY_SHARED`, `ASSIGNED`, or another text that is newer than this version.
     package var inAppOwnershipType: String?
     package var promotionalOfferId: String?
     package var offerCodeRefName: String?
     package var appAccountToken: String?
     /// A ``ProductType``, or another text that is newer than this version.
     package var type: String?
-    /// `REFUND_FULL`, `REFUND_PRORATED` or `FAMILY_REVOKE`; ``earlyEnd`` for a purchase on Google Play.
+    /// `REFUND_FULL`, `REFUND_PRORATED`, `FAMILY_REVOKE` or `ASSIGNMENT_REVOKE`; ``earlyEnd`` for a purchase on Google
+    /// Play; ``unreadable``; or another text that is newer than this version.
     package var revocationType: String?
     /// In thousandths of a percent: 50000 is one half.
     package var revocationPercentage: Int?
@@ -86,29 +87,102 @@ package struct Transaction: Sendable, Hashable {
     /// The ``revocationType`` of a period that Google ended before its time, without saying that it was refunded.
     static let earlyEnd = "REVOKED"
 
+    /// The ``revocationType`` of a revocation whose kind or reason could not be read, and the ``inAppOwnershipType`` of a
+    /// transaction whose own could not be: as unknown as a text that is newer than this version.
+    package static let unreadable = "UNREADABLE"
+
     package var isFamilyShared: Bool { inAppOwnershipType == "FAMILY_SHARED" }
+
+    /// True if an organization or the purchaser of a group gave a seat to the customer.
+    package var isAssigned: Bool { inAppOwnershipType == "ASSIGNED" }
+
+    /// True if another person or an organization pays, so that the row has no payer, and its account token may be that
+    /// of the purchaser.
+    package var isPaidByAnother: Bool { isFamilyShared || isAssigned }
 
     /// V2 names the discount; V1 has a flag.
     package var isFreeTrial: Bool { offerDiscountType.map { $0 == "FREE_TRIAL" } ?? isTrialPeriod ?? false }
 
-    /// True if access by Family Sharing was revoked. The member never paid.
-    package var isFamilyRevoked: Bool {
-        revocationDate != nil && (isFamilyShared || revocationType == "FAMILY_REVOKE")
+    /// What a revocation does.
+    package enum Revocation: Sendable, Hashable {
+        /// The purchase counts as never made.
+        case refundedInFull
+        /// Only the rest of the period was refunded.
+        case refundedInPart
+        /// Access by Family Sharing was revoked. The member never paid.
+        case familyRevoked
+        /// An organization or the purchaser of a group took the seat back. The member never paid.
+        case assignmentRevoked
+        /// Google ended the period before its time. What was used of it counts.
+        case endedEarly
+        /// V1 uses the same field for the date of an upgrade.
+        case upgraded
+        /// A kind, a reason or an ownership that this version does not know: access ends at the date, and nothing else
+        /// follows.
+        case unknown
     }
 
-    /// True if the purchase counts as never made. V1 uses the same field for the date of an upgrade.
-    package var isRefunded: Bool {
-        revocationDate != nil && !isFamilyRevoked && !isRefundedInPart && !isEndedEarly
-            && (!isUpgraded || revocationType == Self.fullRefund)
+    /// Nil if the transaction was not revoked.
+    package var revocation: Revocation? {
+        guard revocationDate != nil else { return nil }
+        if isFamilyShared || revocationType == "FAMILY_REVOKE" { return .familyRevoked }
+        if isAssigned || revocationType == "ASSIGNMENT_REVOKE" { return .assignmentRevoked }
+        switch revocationType {
+        case "REFUND_PRORATED": return .refundedInPart
+        case Self.earlyEnd: return .endedEarly
+        case Self.fullRefund: return .refundedInFull
+        case _ where isUpgraded: return .upgraded
+        // Without a kind, as in V1 and before it was introduced, every revocation was a refund.
+        default: return unknownValues.isEmpty ? .refundedInFull : .unknown
+        }
     }
+
+    /// The fields that decide how access ends, with values that this version does not know.
+    package var unknownValues: [(field: UnknownValue.Field, value: String)] {
+        var values: [(UnknownValue.Field, String)] = []
+        if let revocationType,
+            !["REFUND_FULL", "REFUND_PRORATED", "FAMILY_REVOKE", "ASSIGNMENT_REVOKE", Self.earlyEnd]
+                .contains(revocationType)
+        {
+            values.append((.revocationType, revocationType))
+        }
+        // Of a known kind, the reason decides nothing: Google's voids have many.
+        if revocationType == nil, let revocationReason, !(0...1).contains(revocationReason) {
+            values.append((.revocationReason, String(revocationReason)))
+        }
+        if let inAppOwnershipType, !["PURCHASED", "FAMILY_SHARED", "ASSIGNED"].contains(inAppOwnershipType) {
+            values.append((.inAppOwnershipType, inAppOwnershipType))
+        }
+        return values.map { (field: $0.0, value: UnknownValue.short($0.1)) }
+    }
+
+    /// The fields and values that this version does not know, as an explanation names them; nil if there are none.
+    var unknownValueText: String? {
+        let values = unknownValues.map { "\($0.field.name) \($0.value)" }
+        return values.isEmpty ? nil : values.joined(separator: ", ")
+    }
+
+    /// When and how the revocation ends the grace period after the transaction; nil if it takes it back, or if there is
+    /// none.
+    ///
+    /// - Parameter start: Of the grace period.
+    func cutOfGrace(from start: Instant) -> (at: Instant, reason: AccessPeriod.Cut)? {
+        guard let revocationDate, start < revocationDate else { return nil }
+        switch revocation {
+        case .assignmentRevoked: return (revocationDate, .assignmentRevoked)
+        case .unknown: return (revocationDate, .unknownRevocation)
+        case .refundedInFull, .refundedInPart, .familyRevoked, .endedEarly, .upgraded, nil: return nil
+        }
+    }
+
+    /// True if access by Family Sharing was revoked. The member never paid.
+    package var isFamilyRevoked: Bool { revocation == .familyRevoked }
+
+    /// True if the purchase counts as never made.
+    package var isRefunded: Bool { revocation == .refundedInFull }
 
     /// True if only the rest of the period was refunded.
-    package var isRefundedInPart: Bool {
-        revocationDate != nil && !isFamilyRevoked && revocationType == "REFUND_PRORATED"
-    }
-
-    /// True if Google ended the period before its time. What was used of it counts.
-    package var isEndedEarly: Bool { revocationDate != nil && revocationType == Self.earlyEnd }
+    package var isRefundedInPart: Bool { revocation == .refundedInPart }
 
     /// The ``revocationPercentage`` of a full refund.
     private static let wholePercentage = 100_000
@@ -121,8 +195,9 @@ package struct Transaction: Sendable, Hashable {
     package func unitsLeft(at instant: Instant) -> Int {
         let bought = quantity ?? 1
         guard let revocationDate else { return bought }
-        guard isRefundedInPart else { return 0 }
+        if isRefunded { return 0 }
         if instant < revocationDate { return bought }
+        guard isRefundedInPart else { return 0 }
         return bought - Int(Self.share(revocationPercentage ?? Self.wholePercentage, of: Int64(bought)))
     }
 
@@ -215,13 +290,14 @@ extension Transaction {
         return result
     }
 
-    /// Returns this transaction with the kind and the share of a revocation that another report has of the same date, if it
-    /// has none itself.
+    /// Returns this transaction with the kind, the share and the reason of a revocation that another report has of the same
+    /// date, if it has none itself.
     func withKindOfRevocation(of other: Transaction) -> Transaction {
         guard revocationType == nil, let revocationDate, revocationDate == other.revocationDate else { return self }
         var result = self
         result.revocationType = other.revocationType
         result.revocationPercentage = other.revocationPercentage
+        result.revocationReason = revocationReason ?? other.revocationReason
         return result
     }
 

@@ -108,6 +108,7 @@ struct PurchaseHistory {
                         snapshot: answer.snapshot, item: item, statedAt: answer.statedAt, position: answer.position,
                         orders: orders, recoveries: recoveries, firstStart: firstStart(of: item, answer)))
             }
+            if answer.snapshot.state == .expired { closeOthers(answer) }
             addSuspension(answer)
         }
         addMissingOrders()
@@ -121,6 +122,14 @@ struct PurchaseHistory {
             var cut = suspension
             cut.end = min(cut.end, replacement.at)
             return cut.start < cut.end ? cut : nil
+        }
+    }
+
+    /// Ends the products of a purchase that has ended which the answer does not list.
+    private mutating func closeOthers(_ answer: Answer) {
+        let listed = Set(answer.snapshot.items.map(\.productId))
+        for index in tracks.indices where !listed.contains(tracks[index].productId) {
+            tracks[index].close(at: answer.statedAt, answer.position)
         }
     }
 

@@ -84,7 +84,7 @@ extension PurchaseLine {
                     // An order that is shown by two purchases, as for a change of plan at the next renewal.
                     while !used.insert(id).inserted { id += "+" }
                     if first[history.purchaseToken] == nil { first[history.purchaseToken] = id }
-                    let isLast = index == track.periods.count - 1
+                    let isLast = index == track.periods.count - 1 || period.isCutWith(track.periods.last)
                     let transaction = transaction(id, period, history, isFirst: index == 0, isLast: isLast)
                     resolved.grace += grace(of: id, transaction, period, track, history, &rules)
                     for move in period.moves { rules.collect(.moving(transaction, move)) }
@@ -240,6 +240,13 @@ extension [PurchaseVoid] {
             if left.isExactTime != right.isExactTime { return left.isExactTime }
             return (left.voidedAt, left.reason ?? -1) < (right.voidedAt, right.reason ?? -1)
         }
+    }
+}
+
+extension PurchaseTrack.Period {
+    /// Whether the same answer cut this period and the last one of its product.
+    fileprivate func isCutWith(_ last: PurchaseTrack.Period?) -> Bool {
+        cutPosition != nil && cutPosition == last?.cutPosition
     }
 }
 

@@ -94,17 +94,25 @@ struct PurchaseTrack {
     private mutating func addPaid(_ report: Report) {
         guard let expiry = report.item.expiryTime else { return }
         guard let index = index(of: report.item.orderId) else {
+            let isOlder =
+                PurchaseOrder.number(of: report.item.orderId) < PurchaseOrder.number(of: periods.last?.orderId)
             append(report, end: expiry)
+            if !isOlder { limit(to: expiry, report) }
             return
         }
         // An older order is one of an answer that was late.
         guard index == periods.count - 1 else { return }
-        if report.snapshot.state != nil || expiry > periods[index].end {
-            // The same order with another expiry: the developer moved the date.
-            periods[index].move(to: max(expiry, periods[index].start), report)
-            // One that is over is an answer that was late: it says nothing about a suspension since then.
-            if expiry > report.statedAt { interruptedSince = nil }
+        let cutPosition = periods[index].cutPosition
+        // The same order with another expiry: the developer moved the date.
+        periods[index].move(to: max(expiry, periods[index].start), report)
+        // What ended the last period ended the earlier ones that reached further.
+        for earlier in periods.indices.dropLast() where cutPosition != nil && periods[earlier].cutPosition == cutPosition {
+            guard let end = periods[earlier].endBeforeCut else { continue }
+            periods[earlier].move(to: end, report)
         }
+        limit(to: expiry, report)
+        // One that is over is an answer that was late: it says nothing about a suspension since then.
+        if expiry > report.statedAt { interruptedSince = nil }
         complete(index, report)
     }
 
@@ -114,6 +122,7 @@ struct PurchaseTrack {
             // The payment that failed is the next one. When it was due follows from the order, or from the answer.
             append(report, end: min(report.order(report.item.orderId)?.periodEnd ?? report.statedAt, end))
         }
+        limit(to: end, report)
         guard let start = paidEnd, start < end else { return }
         setGrace(from: start, to: end, report.position)
     }
@@ -123,6 +132,9 @@ struct PurchaseTrack {
         let boundary = min(end ?? report.statedAt, report.statedAt)
         if let end, index(of: report.item.orderId) == nil || periods.isEmpty {
             append(report, end: min(report.order(report.item.orderId)?.periodEnd ?? end, boundary))
+        }
+        for index in periods.indices.dropLast() where boundary < periods[index].end {
+            periods[index].end = max(boundary, periods[index].start)
         }
         if let last = periods.indices.last {
             if boundary < periods[last].end {
@@ -139,27 +151,62 @@ struct PurchaseTrack {
     }
 
     private mutating func end(_ report: Report) {
-        guard let expiry = report.item.expiryTime else {
-            interruptedSince = interruptedSince ?? report.statedAt
+        guard let stated = report.item.expiryTime, stated <= report.statedAt else {
+            // It contradicts the state: access ends with the answer at the latest.
+            if let stated = report.item.expiryTime, index(of: report.item.orderId) == nil {
+                append(report, end: min(stated, report.statedAt))
+            }
+            close(at: report.statedAt, report.position)
+            interruptedSince = interruptedSince ?? min(accessEnd ?? report.statedAt, report.statedAt)
             return
         }
         if index(of: report.item.orderId) == nil || periods.isEmpty {
-            append(report, end: expiry)
-            if let last = periods.indices.last { periods[last].coversGap = true }
+            let known = periods.count
+            append(report, end: stated)
+            if periods.count > known { periods[known].coversGap = true }
+            limit(to: stated, report)
         } else if let last = periods.indices.last {
-            if expiry < periods[last].end {
-                periods[last].endBeforeCut = periods[last].endBeforeCut ?? periods[last].end
-                periods[last].end = max(expiry, periods[last].start)
-                periods[last].cutPosition = report.position
-                graces.removeAll { $0.start >= periods[last].end }
-            } else if interruptedSince == nil, let grace = graces.indices.last, expiry < graces[grace].end {
-                graces[grace].cut(to: max(expiry, graces[grace].start), report.position)
+            if !limit(to: stated, report), interruptedSince == nil, let grace = graces.indices.last,
+                stated < graces[grace].end
+            {
+                graces[grace].cut(to: max(stated, graces[grace].start), report.position)
                 graces[grace].isCut = true
             }
             // A later expiry is the end of account hold, which was not paid for.
             complete(last, report)
         }
         interruptedSince = interruptedSince ?? accessEnd
+    }
+
+    /// Ends every period at the end that an answer states for the whole purchase: also those before the newest one, which
+    /// reach further if the newest one was charged early.
+    ///
+    /// - Returns: Whether a period was cut.
+    @discardableResult
+    private mutating func limit(to end: Instant, _ report: Report) -> Bool {
+        var isCut = false
+        for index in periods.indices where periods[index].end > end {
+            periods[index].cut(to: end, report.position)
+            isCut = true
+        }
+        if isCut { graces.removeAll { $0.start >= end } }
+        return isCut
+    }
+
+    /// Ends access at the time of an answer that says that the purchase has ended, but not when.
+    mutating func close(at instant: Instant, _ position: Int64) {
+        for index in periods.indices where periods[index].end > instant {
+            guard periods[index].start < instant else {
+                periods[index].cut(to: instant, position)
+                continue
+            }
+            periods[index].moves.append(
+                Move(
+                    from: periods[index].end, to: instant, isRestored: false, statedAt: instant, position: position))
+            periods[index].end = instant
+        }
+        graces.removeAll { $0.start >= instant }
+        for index in graces.indices where graces[index].end > instant { graces[index].cut(to: instant, position) }
     }
 
     // MARK: Periods
@@ -311,6 +358,13 @@ extension PurchaseTrack.Grace {
 }
 
 extension PurchaseTrack.Period {
+    /// Ends early. A period that has not begun by then is left without any time.
+    fileprivate mutating func cut(to instant: Instant, _ position: Int64) {
+        endBeforeCut = endBeforeCut ?? end
+        end = instant
+        cutPosition = position
+    }
+
     /// Ends at the instant that a later answer about the same order states, which also takes back an early end.
     fileprivate mutating func move(to instant: Instant, _ report: PurchaseTrack.Report) {
         if end != instant || endBeforeCut != nil {

@@ -14,6 +14,8 @@ package struct ReportingPeriod: Sendable, Hashable {
         case grace
         /// Shared by a family member, who pays.
         case family
+        /// A seat that an organization or the purchaser of a group gave to the customer, and pays for.
+        case assigned
     }
 
     /// How a period changes the number of subscriptions or continues one.
@@ -104,8 +106,9 @@ package struct ReportingPeriod: Sendable, Hashable {
     }
 
     static func payerState(_ cause: AccessPeriod.Cause, _ transaction: borrowing Transaction) -> PayerState {
-        transaction.isFamilyShared
-            ? .family : cause == .grace ? .grace : transaction.isFreeTrial ? .trial : .paying
+        if transaction.isFamilyShared { return .family }
+        if transaction.isAssigned { return .assigned }
+        return cause == .grace ? .grace : transaction.isFreeTrial ? .trial : .paying
     }
 
     /// - Parameters:

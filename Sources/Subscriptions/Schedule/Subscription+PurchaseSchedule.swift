@@ -47,7 +47,12 @@ extension Subscription {
             let start = suspension(at: last)?.start ?? purchase.answeredAt
             let isEarly = last < start.advanced(byMilliseconds: rhythm.scaled(Time.day))
             return steps(from: start, .retry, [], then: isEarly ? Time.hour : Time.day)
-        case .expired: return steps(from: purchase.answeredAt, .end, [Time.day], then: nil)
+        case .expired:
+            // The next answer may say when it ended, or that it has not.
+            let isContradictory = purchase.expiryTime.map { $0 > purchase.answeredAt } ?? true
+            return steps(
+                from: purchase.answeredAt, .end, (isContradictory ? [5 * Time.minute, Time.hour] : []) + [Time.day],
+                then: nil)
         case .pendingPurchaseCanceled, .purchased, .cancelled: return nil
         }
     }
