@@ -104,17 +104,23 @@ private enum FigureStatements {
         limit 500
         """)
 
+    /// Rows of all currencies, also if one currency alone has more than fit.
     static let mrrDetail = Statement(
         "figure_mrr_detail",
         """
         select original_transaction_id, currency, product_id, price::text, mrr::text, positions::text
-        from analyst.mrr_detail
-        where app = $1
-          and environment = $2
-          and first_day <= ($4::text)::date
-          and last_day >= ($3::text)::date
+        from (
+          select original_transaction_id, currency, product_id, price, mrr, positions,
+            row_number() over (partition by currency order by original_transaction_id collate "C") as place
+          from analyst.mrr_detail
+          where app = $1
+            and environment = $2
+            and first_day <= ($4::text)::date
+            and last_day >= ($3::text)::date
+          order by place, currency
+          limit 500
+        ) as shown
         order by currency, original_transaction_id collate "C"
-        limit 500
         """)
 
     static let movementsDetail = Statement(
