@@ -19,7 +19,7 @@ struct MetricsTests {
         #expect(try await HTTPClient(port: ports.public).post(try V1Body(number: 1).bytes).status == 200)
         #expect(try await HTTPClient(port: ports.public).get("/nowhere/1").status == 404)
         #expect(try await backend.get("/subscriptions/1000000588791509").status == 401)
-        #expect(try await backend.send("BREW", "/subscriptions/1000000588791510").status == 405)
+        #expect(try await backend.send("PURGE", "/subscriptions/1000000588791510").status == 405)
 
         let text = try await backend.get("/metrics").body
 

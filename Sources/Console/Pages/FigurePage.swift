@@ -97,7 +97,7 @@ package struct FigurePage: ConsolePage {
     }
 
     private var cutCaption: String {
-        "The first \(Self.rowsMax) rows\(figure == .mrr ? ", as many of each currency as of the others" : "")"
+        "The first \(Self.rowsMax) rows\(figure == .mrr ? ", of each currency in turn" : "")"
     }
 
     private static let rowsMax = 500

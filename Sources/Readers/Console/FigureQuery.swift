@@ -104,7 +104,7 @@ private enum FigureStatements {
         limit 500
         """)
 
-    /// Rows of all currencies, also if one currency alone has more than fit.
+    /// Rows of all currencies in turn, so that the first page has each of them.
     static let mrrDetail = Statement(
         "figure_mrr_detail",
         """
@@ -117,10 +117,9 @@ private enum FigureStatements {
             and environment = $2
             and first_day <= ($4::text)::date
             and last_day >= ($3::text)::date
-          order by place, currency
-          limit 500
-        ) as shown
-        order by currency, original_transaction_id collate "C"
+        ) as numbered
+        order by place, currency
+        limit 500
         """)
 
     static let movementsDetail = Statement(
