@@ -56,6 +56,25 @@ struct AlertTests {
         }
     }
 
+    @Test("each alert has a runbook_url that leads to its own section of the runbook, and each section has an alert")
+    func runbook() throws {
+        let rules = try String(contentsOf: Self.file, encoding: .utf8)
+        let article = Self.file.deletingLastPathComponent().deletingLastPathComponent()
+            .appendingPathComponent("Sources/subledger/Documentation.docc/Runbook.md")
+        let runbook = try String(contentsOf: article, encoding: .utf8)
+        let sections = Set(runbook.matches(of: /\n### (Subledger\w+)\n/).map { String($0.output.1) })
+
+        let alerts = rules.split(separator: "- alert: ").dropFirst()
+        #expect(alerts.count >= 40)
+        for alert in alerts {
+            let name = String(alert.prefix { !$0.isWhitespace })
+            #expect(sections.contains(name), "\(name)")
+            let address = "https://docs.example.com/subledger/Runbook.md#\(name.lowercased())"
+            #expect(alert.contains("\n          runbook_url: \(address)\n"), "\(name)")
+        }
+        #expect(sections == Set(alerts.map { String($0.prefix { !$0.isWhitespace }) }))
+    }
+
     private static let promtool: String? = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")
         .map { folder in "\(folder)/promtool" }.first { path in access(path, X_OK) == 0 }
 

@@ -54,4 +54,37 @@ struct ConsoleCustomerTests {
             #expect(!before.contains("<td>subscription gained</td>"))
         }
     }
+
+    @Test("the overview has a tile for each currency, and the rows of a day have all of them")
+    func currencies() async throws {
+        var settings = Simulation.Settings(
+            app: SimulatedApp(
+                bundleId: V1Body.app, appAppleId: 1_234_567_890, environment: .sandbox, sharedSecret: V1Body.secret))
+        settings.subscriptions = 240
+        settings.seed = 7
+        let simulation = try #require(Simulation(settings))
+        let now = try #require(Instant(iso8601: "2025-09-01T12:00:00Z"))
+        try await TestBundle.withServer(roots: SimulatedLog.roots, now: { now }) { server in
+            for delivery in simulation.deliveries { _ = try await server.apple.post(delivery.body()) }
+            try await server.isFolded()
+            let (browser, cookie) = try await server.session()
+            let currencies = try await server.sql(
+                "select currency from analyst.mrr where day = '2025-09-01' and subscriptions > 0 order by currency")
+
+            // A figure that takes long is there the next time.
+            let overview = try await eventually("the overview has the revenue") {
+                let page = try await browser.get("/console?\(Self.stream)", cookie: cookie).body
+                return page.contains("MRR, ") ? page : nil
+            }
+            let rows = try await browser.get(
+                "/console/figures/mrr?rows=yes&from=2025-09-01&to=2025-09-01&\(Self.stream)", cookie: cookie
+            ).body
+
+            #expect(currencies.count > 4, "\(currencies)")
+            for currency in currencies {
+                #expect(overview.contains("MRR, \(currency)<"), "\(currency): \(overview)")
+                #expect(rows.contains("<td>\(currency)</td>"), "\(currency): \(rows)")
+            }
+        }
+    }
 }

@@ -87,7 +87,12 @@ struct DashboardTests {
         let queries = panels.flatMap { panel in (panel.targets ?? []).map { (panel.title, $0.expr) } }
         let folder = TestFolder.path("dashboard")
         defer { try? FileManager.default.removeItem(atPath: folder) }
-        let server = try ServerProcess(dataFolder: folder)
+        // Metrics of Google Play exist only if it has an app.
+        let apps = "\(folder)-apps.json"
+        defer { try? FileManager.default.removeItem(atPath: apps) }
+        try Data(#"[{"packageName":"com.example.play","push":{"authentication":"none"}}]"#.utf8)
+            .write(to: URL(fileURLWithPath: apps))
+        let server = try ServerProcess(dataFolder: folder, environment: ["SUBLEDGER_APPS_FILE": apps])
         let ports = try await server.ports()
         #expect(try await HTTPClient(port: ports.public).post(try V1Body(number: 1).bytes).status == 200)
         let prometheus = try Prometheus(scraping: ports.private)

@@ -17,7 +17,7 @@ struct DocumentationTests {
         "GettingStarted": ["swift build"],
         "Installing": [
             "deploy/install", "sudo subledger token", "sudo install", "deploy/container/build", "kubectl create",
-            "deploy/check-install",
+            "kubectl apply", "deploy/check-install",
         ],
         "Backups": ["pg_basebackup", "deploy/restore-drill", "subledger simulate --in-step"],
         "Citus": ["psql -h coordinator", "psql -h coordinator"],

@@ -94,6 +94,28 @@ struct SharedDeviceTests {
         }
     }
 
+    @Test("the console's page of one of them has no account token or backend id of the other one, and its own")
+    func pages() async throws {
+        try await Self.withBoth { server in
+            let (browser, cookie) = try await server.session()
+            for (id, kind, own, others) in [
+                ("u-first", "link", Self.first, [Self.second, "u-second"]),
+                (Self.first, "account", "u-first", [Self.second, "u-second"]),
+                ("u-second", "link", Self.second, [Self.first, "u-first"]),
+                (Self.second, "account", "u-second", [Self.first, "u-first"]),
+            ] {
+                let page = try await browser.get(
+                    "/console/customers/\(id)?as=\(kind)&stream=production%3Acom.example.magazine", cookie: cookie)
+
+                #expect(page.status == 200, "\(kind) \(id)")
+                #expect(page.body.contains(own), "\(kind) \(id)")
+                // The subscription that both bought is on both pages.
+                #expect(page.body.contains(">101</a>"), "\(kind) \(id)")
+                for other in others { #expect(!page.body.contains(other), "\(kind) \(id): \(page.body)") }
+            }
+        }
+    }
+
     @Test(
         "entitlements follow the ownership policy, in HTTP and in SQL",
         arguments: [

@@ -84,7 +84,7 @@ package struct FigurePage: ConsolePage {
         return [
             ConsoleTable(
                 isDetail ? "rows" : figure.rawValue,
-                caption: isDetail && found.rows.count == Self.rowsMax ? "The first \(Self.rowsMax) rows" : "Numbers",
+                caption: isDetail && found.rows.count == Self.rowsMax ? cutCaption : "Numbers",
                 columns: found.columns.map { name in
                     .init(name.replacing("_", with: " ").capitalizedFirst, isNumber: Self.numbers.contains(name))
                 },
@@ -94,6 +94,10 @@ package struct FigurePage: ConsolePage {
                 },
                 empty: "None in this span.", sql: found.sql)
         ]
+    }
+
+    private var cutCaption: String {
+        "The first \(Self.rowsMax) rows\(figure == .mrr ? ", of each currency in turn" : "")"
     }
 
     private static let rowsMax = 500
@@ -229,15 +233,29 @@ package struct FigurePage: ConsolePage {
         }
     }
 
-    /// Each currency has a chart: their scales have nothing in common.
+    /// Most charts of a page.
+    private static let currencyChartsMax = 6
+
+    /// Each currency has a chart: their scales have nothing in common. Those with the most subscriptions come first, and
+    /// a sentence names the ones without a chart.
     private func writeMRR(_ found: FigureRows, to html: inout HTMLWriter) {
-        var currencies: [String: [(day: String, value: Double)]] = [:]
+        var currencies: [String: [(day: String, value: Double, subscriptions: Int64)]] = [:]
         for row in found.rows {
-            currencies[row[1] ?? "no price", default: []].append((row[0] ?? "", row[2].flatMap(Double.init) ?? 0))
+            currencies[row[1] ?? "no price", default: []].append(
+                (row[0] ?? "", row[2].flatMap(Double.init) ?? 0, row[3].flatMap { Int64($0) } ?? 0))
         }
-        for (currency, rows) in currencies.sorted(by: { ($1.value.last?.value ?? 0) < ($0.value.last?.value ?? 0) })
-            .prefix(6)
-        {
+        let ordered = currencies.sorted {
+            let (first, second) = ($0.value.last?.subscriptions ?? 0, $1.value.last?.subscriptions ?? 0)
+            return first == second ? $0.key < $1.key : first > second
+        }
+        let others = ordered.dropFirst(Self.currencyChartsMax).map(\.key).sorted()
+        if !others.isEmpty {
+            html.element(
+                "p", [.class("muted")],
+                text: "The \(Self.currencyChartsMax) currencies with the most subscriptions have charts. "
+                    + "The table also has \(others.joined(separator: ", ")).")
+        }
+        for (currency, rows) in ordered.prefix(Self.currencyChartsMax) {
             html.element("h2", text: currency)
             LineChart(
                 name: "\(figure.title) in \(currency)", places: rows.map(\.day),

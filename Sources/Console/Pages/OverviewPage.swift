@@ -76,7 +76,7 @@ package struct OverviewPage: ConsolePage {
                 let day = monthly?.rows.last?[0]
                 let latest = monthly?.rows.filter { $0[0] == day } ?? []
                 if latest.isEmpty { tile("MRR", Self.value(mrr) { $0[2] }, "mrr", frame, to: &html) }
-                for row in latest.prefix(4) {
+                for row in latest {
                     tile(
                         "MRR, \(row[1] ?? "no price")", .known(row[2].map { FigurePage.amount($0, row[1]) } ?? "0"),
                         "mrr", frame, to: &html)

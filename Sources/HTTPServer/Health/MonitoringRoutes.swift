@@ -10,7 +10,7 @@ struct MonitoringRoutes: Sendable {
         routes.open.get("/metrics") { _, _ in
             Response(
                 status: .ok, headers: [.contentType: "text/plain; version=0.0.4"],
-                body: .init(byteBuffer: ByteBuffer(string: metrics.prometheusText)))
+                body: .init(byteBuffer: ByteBuffer(string: await metrics.scrape())))
         }
     }
 }

@@ -24,6 +24,7 @@ extension Listener {
         onListening: @escaping @Sendable (Int) async -> Void
     ) -> Listener {
         let router = Router(context: BasicRequestContext.self)
+        router.add(middleware: RequestMetrics(listener: "public"))
         router.add(middleware: ErrorResponseMiddleware())
         let answers = NotificationAnswers(appender: appender, logger: logger)
         let bodies = BodyReader()

@@ -3,9 +3,11 @@ import Synchronization
 
 /// Stores metrics in memory and renders them in Prometheus' text format.
 ///
-/// Timers and aggregating recorders are stored as the sum and the number of their observations.
+/// Timers and aggregating recorders are stored as the sum and the number of their observations, those of
+/// ``MetricDescriptions/withBuckets`` also by their size.
 package final class MetricsRegistry: MetricsFactory, Sendable {
     private let series = Mutex<[String: Series]>([:])
+    private let updates = Mutex<[@Sendable () async -> Void]>([])
 
     package init() {}
 
@@ -13,11 +15,24 @@ package final class MetricsRegistry: MetricsFactory, Sendable {
         let all = series.withLock { $0 }
         var text = ""
         var described: Set<String> = []
-        for series in all.values.sorted(by: { $0.identity < $1.identity }) {
-            if described.insert(series.name).inserted { text += "# TYPE \(series.name) \(series.kind.rawValue)\n" }
+        for series in all.values.sorted(by: { ($0.name, $0.labels) < ($1.name, $1.labels) }) {
+            if described.insert(series.name).inserted {
+                text += MetricDescriptions.head(of: series.name, series.kind.rawValue)
+            }
             text += series.text
         }
         return text
+    }
+
+    /// Adds an update that sets gauges before each ``scrape()``.
+    package func beforeScrape(_ update: @escaping @Sendable () async -> Void) {
+        updates.withLock { $0.append(update) }
+    }
+
+    /// Returns the text for Prometheus with gauges as they are now, and with the figures of the process.
+    func scrape() async -> String {
+        for update in updates.withLock({ $0 }) { await update() }
+        return prometheusText + ProcessFigures.read().text
     }
 
     /// The values of all series of a metric, with their labels as ``prometheusText`` has them, in order of these.
@@ -36,7 +51,7 @@ package final class MetricsRegistry: MetricsFactory, Sendable {
     }
 
     package func makeTimer(label: String, dimensions: [(String, String)]) -> any TimerHandler {
-        find(label, dimensions, .summary)
+        find(label, dimensions, MetricDescriptions.withBuckets.contains(label) ? .histogram : .summary)
     }
 
     package func destroyCounter(_ handler: any CounterHandler) {}
@@ -71,13 +86,21 @@ package final class MetricsRegistry: MetricsFactory, Sendable {
 /// One metric with one set of labels.
 private final class Series: CounterHandler, RecorderHandler, TimerHandler, Sendable {
     enum Kind: String {
-        case counter, gauge, summary
+        case counter, gauge, summary, histogram
     }
 
     let name: String
     let labels: String
     let kind: Kind
-    private let state = Mutex((value: 0.0, observations: Int64(0)))
+    private let state = Mutex(State())
+
+    private struct State {
+        /// The sum of a counter, summary or histogram, or the latest value of a gauge.
+        var value = 0.0
+        var observations: Int64 = 0
+        /// Observations by the first bound that they do not exceed; those above the last bound are not among them.
+        var buckets = [Int64](repeating: 0, count: MetricDescriptions.boundsSeconds.count)
+    }
 
     init(name: String, labels: String, kind: Kind) {
         self.name = name
@@ -90,13 +113,26 @@ private final class Series: CounterHandler, RecorderHandler, TimerHandler, Senda
     var value: Double { state.withLock { $0.value } }
 
     var text: String {
-        let (value, observations) = state.withLock { $0 }
+        let state = state.withLock { $0 }
+        let (value, observations) = (state.value, state.observations)
         let suffix = labels.isEmpty ? "" : "{\(labels)}"
         switch kind {
         case .counter: return "\(name)\(suffix) \(Int64(value))\n"
         case .gauge: return "\(name)\(suffix) \(value)\n"
         case .summary: return "\(name)_sum\(suffix) \(value)\n\(name)_count\(suffix) \(observations)\n"
+        case .histogram:
+            return bucketLines(state) + "\(name)_sum\(suffix) \(value)\n\(name)_count\(suffix) \(observations)\n"
         }
+    }
+
+    private func bucketLines(_ state: State) -> String {
+        let others = labels.isEmpty ? "" : "\(labels),"
+        var (text, sum) = ("", Int64(0))
+        for (bound, count) in zip(MetricDescriptions.boundsSeconds, state.buckets) {
+            sum += count
+            text += "\(name)_bucket{\(others)le=\"\(bound)\"} \(sum)\n"
+        }
+        return text + "\(name)_bucket{\(others)le=\"+Inf\"} \(state.observations)\n"
     }
 
     func increment(by amount: Int64) {
@@ -104,7 +140,7 @@ private final class Series: CounterHandler, RecorderHandler, TimerHandler, Senda
     }
 
     func reset() {
-        state.withLock { $0 = (0, 0) }
+        state.withLock { $0 = State() }
     }
 
     func record(_ value: Int64) {
@@ -115,6 +151,10 @@ private final class Series: CounterHandler, RecorderHandler, TimerHandler, Senda
         state.withLock { state in
             state.value = kind == .gauge ? value : state.value + value
             state.observations += 1
+            guard kind == .histogram else { return }
+            if let index = MetricDescriptions.boundsSeconds.firstIndex(where: { value <= $0 }) {
+                state.buckets[index] += 1
+            }
         }
     }
 

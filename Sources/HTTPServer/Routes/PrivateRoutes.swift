@@ -20,6 +20,7 @@ package struct PrivateRoutes {
 
     init(tokens: TokenCache, logger: Logger) {
         router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
+        router.add(middleware: RequestMetrics(listener: "private"))
         router.add(middleware: ProblemMiddleware(allowedMethods: allowedMethods, logger: logger))
         open = router.group()
         submit = router.group().add(middleware: RequiresScope(scope: .submit, tokens: tokens))
@@ -36,7 +37,7 @@ package struct PrivateRoutes {
     package var consoleOperations: [String] { all.filter(Self.isConsole) }
 
     private var all: [String] {
-        router.routes.map { "\($0.method.rawValue) \(Self.template($0.path))" }.sorted()
+        router.routes.map { "\($0.method.rawValue) \(RouteTemplate.text($0.path.description))" }.sorted()
     }
 
     private static func isConsole(_ operation: String) -> Bool {
@@ -48,13 +49,5 @@ package struct PrivateRoutes {
     func finished() -> Router<BasicRequestContext> {
         allowedMethods.record(router.routes)
         return router
-    }
-
-    private static func template(_ path: RouterPath) -> String {
-        "/"
-            + path.description.split(separator: "/").map { part in
-                part.first == ":" ? "{\(part.dropFirst())}" : "\(part)"
-            }
-            .joined(separator: "/")
     }
 }

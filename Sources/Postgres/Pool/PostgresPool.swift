@@ -36,7 +36,8 @@ package actor PostgresPool {
     private static let cleanUpTime = Duration.seconds(1)
 
     private let configuration: ConnectionConfiguration
-    private let limit: Int
+    /// The largest number of open connections.
+    package nonisolated let limit: Int
     private let logger: Logger
     private let jitter: @Sendable () -> Double
     private let now: @Sendable () -> ContinuousClock.Instant
@@ -71,6 +72,9 @@ package actor PostgresPool {
         self.jitter = jitter
         self.now = now
     }
+
+    /// The application name that PostgreSQL shows for its connections.
+    package nonisolated var name: String { configuration.applicationName }
 
     package var counts: Counts {
         Counts(open: openCount, idle: idle.count, waiting: waiters.count)

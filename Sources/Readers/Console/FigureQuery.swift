@@ -104,16 +104,21 @@ private enum FigureStatements {
         limit 500
         """)
 
+    /// Rows of all currencies in turn, so that the first page has each of them.
     static let mrrDetail = Statement(
         "figure_mrr_detail",
         """
         select original_transaction_id, currency, product_id, price::text, mrr::text, positions::text
-        from analyst.mrr_detail
-        where app = $1
-          and environment = $2
-          and first_day <= ($4::text)::date
-          and last_day >= ($3::text)::date
-        order by currency, original_transaction_id collate "C"
+        from (
+          select original_transaction_id, currency, product_id, price, mrr, positions,
+            row_number() over (partition by currency order by original_transaction_id collate "C") as place
+          from analyst.mrr_detail
+          where app = $1
+            and environment = $2
+            and first_day <= ($4::text)::date
+            and last_day >= ($3::text)::date
+        ) as numbered
+        order by place, currency
         limit 500
         """)
 

@@ -56,8 +56,14 @@ extension CustomerReader {
                 guard let streamId = stored.parts.first(where: { $0.app == app })?.streamId else { continue }
                 let ids = own.map(\.subscription.originalTransactionId)
                 let link = stored.customer.kind == .link ? stored.customer.id.text : ""
+                let customers = Set(stored.parts.map(\.customer)).sorted()
+                let (kinds, names) = (customers.map(\.kind.rawValue), customers.map(\.id.text))
                 let rows = try await pool.query(
-                    Self.ties, [Parameter(streamId), .array(ids), Parameter(link), Parameter(Limits.tiesShownMax)],
+                    Self.ties,
+                    [
+                        Parameter(streamId), .array(ids), Parameter(link), .array(kinds), .array(names),
+                        Parameter(Limits.tiesShownMax),
+                    ],
                     deadline: .now + Limits.readWaitMax)
                 for row in rows {
                     ties.append(
@@ -67,7 +73,11 @@ extension CustomerReader {
                 }
                 tiesSQL.append(
                     ReadableSQL(
-                        Self.ties, [.number(Int64(streamId)), .texts(ids), .text(link), .number(Limits.tiesShownMax)]))
+                        Self.ties,
+                        [
+                            .number(Int64(streamId)), .texts(ids), .text(link), .texts(kinds), .texts(names),
+                            .number(Limits.tiesShownMax),
+                        ]))
             }
             return Record(
                 identity: stored.identity, customer: stored.customer, subscriptions: owned, ties: ties,
@@ -75,6 +85,7 @@ extension CustomerReader {
         }
     }
 
+    /// Without the account tokens and backend ids of other customers who own or owned the same subscriptions.
     private static let ties = Statement(
         "customer_record_ties",
         """
@@ -98,7 +109,19 @@ extension CustomerReader {
             and id = any ($2::text[])
             and replaced_position is null
         ) as tie
+        where kind not in ('account', 'link')
+          or kind = 'link' and id = $3
+          or exists (
+            select
+            from subledger.customer_identity as identity
+            join unnest($4::text[], $5::text[]) as customer (kind, id)
+              on customer.kind = identity.customer_kind
+              and customer.id = identity.customer_id
+            where identity.stream_id = $1
+              and identity.kind = tie.kind
+              and identity.id = tie.id
+          )
         order by position, kind, id collate "C", tied_to collate "C"
-        limit $4
+        limit $6
         """)
 }

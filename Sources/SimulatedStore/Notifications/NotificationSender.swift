@@ -41,7 +41,7 @@ final class NotificationSender: Sendable {
         self.journal = journal
         self.sending = sending
         self.seed = seed
-        // The sandbox tries once.
+        // Hours of version 2, each counted from the attempt before. The sandbox tries once.
         retries = environment == .production ? [1, 12, 24, 48, 72].map { $0 * Self.hourMilliseconds } : []
     }
 

@@ -12,7 +12,7 @@ final class PostingSession: Sendable {
     private let counted = Mutex(PostingOutcome())
 
     private enum Limits {
-        /// Apple retries five times.
+        /// Apple retries version 2 five times, too.
         static let retriesMax = 5
         /// The pause before the first retry, doubled for each later one.
         static let backOff = Duration.milliseconds(250)

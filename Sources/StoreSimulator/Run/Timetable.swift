@@ -23,7 +23,7 @@ package struct Timetable: Sendable {
     /// In the order of time. Statements of one story keep their order.
     private let entries: [(at: Instant, key: Key)]
 
-    /// Apple retries for three days.
+    /// Apple retries production notifications for three days in version 1 and six in version 2.
     private static let delayMillisecondsMax = 3 * 86_400_000.0
 
     init(_ simulation: Simulation) {

@@ -89,6 +89,7 @@ struct Server {
             [appending?.pool, verifying?.pool, receiver?.pool, readerWatch?.pool].compactMap(\.self)
             + (projector?.pools ?? []) + (receipts?.pools ?? []) + (poller?.pools ?? [])
             + (google?.pools ?? []) + (handIns?.pools ?? []) + backends.pools
+        PoolMetrics(pools).add(to: metrics)
         let services: [(any Service)?] = [
             DatabaseService(embedded: database.embedded, pools: pools),
             CertificateService(
