@@ -8,7 +8,7 @@ struct DocumentationTests {
     /// commands are in `notRun`.
     static let run = [
         "README", "GettingStarted", "Operating", "Configuration", "Security", "Simulator", "HTTPAPI", "SQL", "Receipts",
-        "Deliveries", "RefundRequests", "Evidence",
+        "Deliveries", "RefundRequests", "Evidence", "Conformance",
     ]
 
     /// The first command of each block that is marked as not run, so that a block cannot be left out by mistake.
@@ -33,6 +33,7 @@ struct DocumentationTests {
         "RefundRequests": ["curl -s -X PUT", "curl -s -X PUT"],
         "OperatorWrites": ["subledger extend", "subledger extend", "subledger account-token"],
         "Simulator": ["subledger simulate --in-step"],
+        "Conformance": ["deploy/conformance", "deploy/conformance --write-setup"],
         "Performance": [
             "deploy/bench", "swift build", "swift build", "swift build", "swift build", "swift build",
             ".build/release/Benchmarks latency", "swift build", "swift build",

@@ -60,7 +60,7 @@ class Run:
             self.steps(self.case.steps, self.names)
         except (Failure, Malformed, OSError) as error:
             result.error = str(error)
-        except (KeyError, TypeError, ValueError, StopIteration) as error:
+        except (AttributeError, LookupError, StopIteration, TypeError, ValueError) as error:
             result.error = f"step {self.count} is malformed: {type(error).__name__} {error}"
         result.seconds = time.monotonic() - started
         return result
