@@ -170,6 +170,7 @@ let package = Package(
             dependencies: [
                 "AppStore", "Encoding", "EventLog", "PlayStore", "Postgres", "StoreSimulator", "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),

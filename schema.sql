@@ -648,11 +648,12 @@ create table subledger.google_void (
 );
 
 create table subledger.google_void_audit (
-  app        text        not null,
-  audited_at timestamptz not null,
-  seen_until timestamptz not null,
-  listed     bigint      not null,
-  appended   bigint      not null,
+  app          text        not null,
+  audited_at   timestamptz not null,
+  seen_until   timestamptz not null,
+  listed       bigint      not null,
+  appended     bigint      not null,
+  requested_at timestamptz,
   constraint google_void_audit_pkey primary key (app),
   constraint google_void_audit_app_check check (app <> ''),
   constraint google_void_audit_seen_until_check check (seen_until <= audited_at),
@@ -873,7 +874,9 @@ create table subledger.receipt (
   position       bigint,
   constraint receipt_pkey primary key (receipt_id),
   constraint receipt_app_receipt_sha256_customer_id_key unique nulls not distinct (app, receipt_sha256, customer_id),
-  constraint receipt_receipt_sha256_check check (receipt_sha256 = sha256(receipt)),
+  constraint receipt_receipt_sha256_check check (
+    receipt_sha256 = sha256(receipt) or state = 'refused' and receipt = ''
+  ),
   constraint receipt_customer_id_check check (octet_length(customer_id) between 1 and 256),
   constraint receipt_state_check check (state in ('pending', 'answered', 'refused')),
   constraint receipt_attempts_check check (attempts > 0),
@@ -1055,11 +1058,12 @@ grant select, insert
   to subledger_receiver;
 grant select, insert, update on subledger.stream_head, subledger.subscription_head to subledger_receiver;
 
--- It also keeps the receipts. Which receipt a row is, and who handed it in, never changes.
+-- It also keeps the receipts. Which receipt a row is, and who handed it in, never changes: a constraint ties the bytes to
+-- their digest, or lets them go once the receipt is refused.
 grant select, insert on subledger.receipt to subledger_receiver;
 grant update (
-  state, attempts, next_at, asking_until, asked_at, problem, status, environment, registered, linked, subscriptions,
-  stream_id, position
+  receipt, state, attempts, next_at, asking_until, asked_at, problem, status, environment, registered, linked,
+  subscriptions, stream_id, position
 ) on subledger.receipt to subledger_receiver;
 
 -- It keeps what backends answer to refund requests.
@@ -1750,6 +1754,8 @@ comment on table subledger.google_void_audit is
 comment on column subledger.google_void_audit.seen_until is 'Voids that Google saw until then have been listed';
 comment on column subledger.google_void_audit.listed is 'Voids in the list of that comparison';
 comment on column subledger.google_void_audit.appended is 'Those that were not in the log before';
+comment on column subledger.google_void_audit.requested_at is
+  'When a push without authentication last named a void: the list is compared again for an hour';
 
 -- Work --------------------------------------------------------------------------------------------------------------
 
@@ -2166,7 +2172,8 @@ comment on column subledger.receipt.receipt_id is 'Random';
 comment on column subledger.receipt.app is 'Bundle ID for which it was handed in; what Apple says may differ';
 comment on column subledger.receipt.received_at is 'When it was handed in first, by our clock';
 comment on column subledger.receipt.receipt_sha256 is 'SHA-256 of the bytes';
-comment on column subledger.receipt.receipt is 'The bytes. Reading roles cannot read them';
+comment on column subledger.receipt.receipt is
+  'The bytes; empty once it is refused, unless it was answered before. Reading roles cannot read them';
 comment on column subledger.receipt.customer_id is 'The backend''s customer who handed it in; null if it named none';
 comment on column subledger.receipt.state is
   'pending until Apple has answered; answered; or refused, by Apple or by a check of its answer';
@@ -4717,14 +4724,18 @@ $$;
 create or replace function subledger.notify_products() returns trigger
 language plpgsql as $$
 begin
-  perform pg_notify('subledger_event', 'products');
+  -- A full queue would refuse the change, and any role can fill it.
+  if pg_notification_queue_usage() < 0.9 then
+    perform pg_notify('subledger_event', 'products');
+  end if;
   return null;
 end
 $$;
 
 comment on function subledger.refuse_change is 'Refuses the statement: the table is append-only';
 comment on function subledger.notify_products is
-  'Wakes the projector. If it does not run, the projector finds the change within seconds';
+  'Wakes the projector, unless the queue of notifications is nearly full. The projector finds the change within seconds '
+  'anyway';
 
 -- `enable always`: the trigger also fires if session_replication_role = replica.
 create or replace trigger jws_header_append_only

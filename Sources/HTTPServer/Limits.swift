@@ -51,6 +51,9 @@ package enum Limits {
     /// One place in this many is reserved for connections that wait for a response or are being closed: new connections
     /// displace idle ones before the table is full, since closing takes a moment.
     static let reservedPlacesDivisor = 16
+    /// A new connection is not displaced for another address's before this time: its request is on its way, and on a busy
+    /// server it is read some tenths of a second later.
+    static let newcomerWaitMin = TimeAmount.milliseconds(250)
     /// Most connections that are accepted and not read yet: enough to accept a burst without a pause for each, few
     /// enough to be set up within milliseconds.
     static let startingConnectionsMax = 16
@@ -78,6 +81,22 @@ package enum Limits {
     static let localEventsMax: Int64 = 32_768
     static let localEventsPerSecond = 10
     static let localBurstEventsMax = 100
+    /// Largest push of Google Play without authentication; Google's have about 1 KiB. And how many bytes of them are stored
+    /// for an app: a burst, and some 170 MB a day on average.
+    static let openPushBytesMax = 8 << 10
+    static let openPushBytesPerSecond = 2 << 10
+    static let openPushBurstBytesMax = 64 << 20
+    /// Digests of notifications in quarantine that are remembered, so that a repetition costs no query, and for how long.
+    static let quarantineDigestsMax = 4096
+    static let quarantineDigestAgeMax = Duration.seconds(3600)
+    /// Most notifications that wait to be stored in the quarantine, which has one connection to the database. Further ones
+    /// receive 503 at once, as the others do later: they must not hold the listener's connections.
+    static let quarantineWaitingMax = 16
+    /// Hand-ins of a customer, to each of the addresses: a restore of hundreds of purchases, and then one per second. And how
+    /// many customers are counted at a time.
+    static let handInBurstMax = 300
+    static let handInsPerSecond = 1
+    static let handInCustomersMax = 50_000
     /// Interval at which the bounds of the quarantine are enforced if no notification arrives for it.
     static let quarantineInterval = Duration.seconds(3600)
     /// Pause before the server tries again to take notifications in from the quarantine.

@@ -12,6 +12,9 @@ enum Limits {
     /// Maximum number of empty pages in a row that say that there are more. Apple has such pages; a list without an end
     /// would be one of them.
     static let emptyPagesMax = 10
+    /// Different requests that Google forbids in a row, after which an app's account has no permission: it may also forbid a
+    /// single purchase.
+    static let forbiddenRequestsMax = 2
     /// Pause of an app's requests to a host that rejects its key. The key must be replaced before it can answer.
     static let keyRejectedPause = Duration.seconds(300)
     /// Maximum number of repeated calls after temporary failures of one question. Callers repeat the question
@@ -32,6 +35,10 @@ enum Limits {
     /// Longest expected wait for the budget. Beyond it, a question is rejected with the expected wait, and the caller
     /// does other work until then.
     static let budgetWaitMax = Duration.seconds(30)
+    /// The same for a question about a purchase that nothing proves, and how many of these wait: a hand-in waits no longer for
+    /// its answer, and they must not hold the places of others.
+    static let strangerWaitMax = Duration.seconds(2)
+    static let strangersWaitingMax = 32
     /// Maximum number of calls of an app that wait for the budget or for another call to end. Each keeps a receipt in
     /// memory.
     static let waitingMax = 1000
@@ -111,6 +118,9 @@ enum Limits {
     static let auditOverlap = Duration.seconds(600)
     /// Maximum number of parts of a day that are read at a time.
     static let auditWindowsMax = 4
+    /// Days in a row that could not be audited, after which the other days of a stream wait for the next round: the App Store
+    /// seems to be away.
+    static let auditFailuresMax = 3
     /// Pause between two looks for days to audit.
     static let auditPause = Duration.seconds(300)
     /// How long a day is left alone whose notifications Apple refuses, or that are not understood.
@@ -132,6 +142,12 @@ enum Limits {
     /// each account needs three calls or more.
     static let backfillPause = Duration.seconds(10)
     static let backfillAccountsMax = 4
+    /// Accounts of a batch that could not be read, after which the rest of it waits: the App Store seems to be away. And how
+    /// often an account is tried that alone holds its batch up.
+    static let backfillFailuresMax = 4
+    static let backfillAttemptsMax = 5
+    /// For how long, if the App Store answers about no other account meanwhile: an outage passes no account over.
+    static let backfillFailureAgeMax = Duration.seconds(86_400)
     /// Interval in which due checks are counted.
     static let backlogInterval = Duration.seconds(15)
     /// From this age on, a check that is due makes the server's health degraded.
@@ -145,9 +161,15 @@ enum Limits {
     /// Maximum number of calls a day to the Play Developer API: the limit that Google documented until 2025. Calls that no
     /// notification led to stop at half of it.
     static let googleCallsOfDayMax = 200_000
+    /// The part of them that questions about purchases may use that nothing proves: one in four.
+    static let strangersOfDayDivisor = 4
     /// Interval at which Google's signing keys may be fetched again for a token with an unknown key: otherwise, anyone could
     /// cause a request with each forged token. A new key is published long before it is used.
     static let signingKeysPause = Duration.seconds(60)
+    /// Longest duration of fetching them, and how many pushes wait for it. Each holds a connection of the public listener, and
+    /// anyone can send one with an unknown key; the others are answered 503.
+    static let signingKeysCallMax = Duration.seconds(3)
+    static let signingKeysWaitingMax = 64
     /// How long they are not fetched after a failure.
     static let signingKeysFailurePause = Duration.seconds(5)
     /// Longest time for which they are kept. Google says about six hours.
@@ -178,6 +200,8 @@ enum Limits {
     static let voidAuditOverlap = Duration.seconds(86_400)
     /// Google lists voids of the last 30 days; a little less, so that the clocks may differ.
     static let voidAuditAgeMax = Duration.seconds(30 * 86_400 - 600)
+    /// How long the list is asked for at the pause below after a push without authentication has named a void.
+    static let voidRequestedFor = Duration.seconds(3600)
     /// Pause after a comparison that failed.
     static let voidAuditPause = Duration.seconds(900)
     /// Pause between two pages of the list: Google accepts 30 requests in 30 seconds.

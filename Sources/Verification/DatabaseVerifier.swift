@@ -1,8 +1,9 @@
 import AppStore
 import EventLog
+import Postgres
 import Projector
 
-/// Checks log and projections, stream by stream, and stops at the first bad row.
+/// Checks log and projections, stream by stream: every event, and the projections of each stream up to their first bad row.
 package struct DatabaseVerifier {
     let log: LogAudit
     let projections: ProjectionAudit
@@ -32,37 +33,35 @@ package struct DatabaseVerifier {
         var outcome = VerificationOutcome()
         let streams = try await log.streams()
         let total = streams.reduce(0) { $0 + $1.last }
-        outcome.finding = heads.firstProblem(in: streams)
-        guard outcome.finding == nil else { return outcome }
+        for finding in heads.problems(in: streams) { outcome.add(finding) }
         for stream in streams {
             outcome.streams += 1
             guard let key = stream.key else {
-                outcome.finding = .unregistered(stream)
-                return outcome
+                outcome.add(.unregistered(stream))
+                continue
             }
-            let before = outcome.events
             let verifier = LogVerifier(
                 audit: log, stream: stream, events: EventVerifier(stream: key, signatures: signatures),
-                heads: heads.heads)
-            outcome.finding = try await verifier.firstProblem { position in
-                outcome.events = before + position
-                onEvents(outcome.events, total)
-            }
-            guard outcome.finding == nil else { return outcome }
+                heads: heads.signed)
+            let before = outcome.findings.count
+            try await verifier.check(&outcome) { onEvents($0, total) }
+            let isSound = outcome.findings.count == before
             if let damage = try await log.firstDamagedConflict(of: stream) {
-                outcome.finding = Finding(stream, row: damage)
-                return outcome
+                outcome.add(Finding(stream, row: damage))
             }
+            // Without its last events, or with others, projections wait for what does not come.
+            guard stream.head == stream.last else { continue }
             do {
                 outcome.subscriptions += try await projections.check(
                     stream: stream.id, extent, onProgress: onSubscriptions)
             } catch let problem as ProjectionAudit.Problem {
-                outcome.finding = Finding(stream, row: problem.description)
-                return outcome
+                outcome.add(Finding(stream, row: problem.description))
+            } catch let error where !isSound && !(error is PostgresError) {
+                outcome.add(Finding(stream, row: "projections cannot be compared with damaged events"))
             }
         }
         if let stray = try await projections.strayStream() {
-            outcome.finding = Finding(stream: stray.stream, row: stray.problem.description)
+            outcome.add(Finding(stream: stray.stream, row: stray.problem.description))
         }
         return outcome
     }

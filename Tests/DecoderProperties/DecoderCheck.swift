@@ -34,6 +34,9 @@ package struct DecoderCheck: Sendable {
         if let event { try checkEvent(event) }
         if case .v2(let notification)? = try? AppleNotification(decoding: body) {
             try checkEvidence(notification.evidence)
+            let again = try? AppleNotification(decoding: notification.evidence.bytes)
+            try promise(
+                again?.event(receivedAt: receivedAt) == event, "the stored body of a notification is the same event")
         }
         return event
     }

@@ -133,7 +133,13 @@ struct ConnectionTests {
             let other = try RawConnection(port: port)
 
             #expect(try await Self.answer(to: Self.get, other).hasPrefix("HTTP/1.1 200 "))
-            #expect(greedy.contains { $0.hasEnded })
+            // A new connection has a moment.
+            _ = try await eventually("one of them is closed") {
+                greedy.contains { connection in
+                    _ = connection.read()
+                    return connection.hasEnded
+                } ? true : nil
+            }
         }
     }
 
@@ -149,6 +155,42 @@ struct ConnectionTests {
                 }
                 #expect(answer.hasPrefix("HTTP/1.1 200 "))
             }
+        }
+    }
+
+    @Test("a burst of more connections than the limit is answered: 200, or 503 for those that are displaced")
+    func largerBurst() async throws {
+        try await Self.withListener(limit: 40, perAddress: 400) { port, _ in
+            for _ in 0..<3 {
+                let connections = try (0..<300).map { _ in try RawConnection(port: port) }
+                for connection in connections.reversed() { connection.write(Self.get) }
+                var answers: [String: Int] = [:]
+                for connection in connections {
+                    let answer = try await eventually("its answer, or its end") {
+                        let text = connection.read()
+                        return text.isEmpty && !connection.hasEnded ? nil : text
+                    }
+                    answers[String(answer.prefix(12)), default: 0] += 1
+                }
+                #expect(Set(answers.keys).isSubset(of: ["HTTP/1.1 200", "HTTP/1.1 503"]), "\(answers)")
+                #expect(answers["HTTP/1.1 200", default: 0] > 150, "\(answers)")
+            }
+        }
+    }
+
+    @Test("a connection of an address above its limit that has no answer yet receives 503")
+    func displacedReceives503() async throws {
+        try await Self.withListener(limit: 40, perAddress: 2) { port, _ in
+            let silent = try (0..<2).map { _ in try RawConnection(port: port) }
+            let other = try RawConnection(port: port)
+            #expect(try await Self.answer(to: Self.get, other).hasPrefix("HTTP/1.1 200 "))
+
+            let text = try await eventually("one of them is answered") {
+                silent.lazy.map { $0.read() }.first { !$0.isEmpty }
+            }
+            #expect(text.hasPrefix("HTTP/1.1 503 "))
+            #expect(text.contains("retry-after: "))
+            _ = try await eventually("it is closed") { silent.contains { $0.hasEnded } ? true : nil }
         }
     }
 

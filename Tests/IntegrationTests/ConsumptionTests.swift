@@ -371,7 +371,7 @@ struct ConsumptionTests {
                 pool: PostgresPool(bundle.server.database, limit: 1, logger: bundle.server.logs.logger))
             _ = try await bundle.backend.put(Self.declining, to: bundle.path())
             let sending = try #require(
-                try await log.due(in: DeliveryBundle.stream, at: bundle.now, limit: 10).first)
+                try await log.due(in: DeliveryBundle.stream, at: bundle.now, limit: 10).requests.first)
             await bundle.advance(by: .seconds(1))
             _ = try await bundle.backend.put(Self.granting, to: bundle.path())
             try await log.record(

@@ -227,6 +227,43 @@ struct DeliveryAuditTests {
         }
     }
 
+    @Test("days without an answer are logged once, and audited when there is one")
+    func unansweredDay() async throws {
+        try await DeliveryBundle.with { bundle in
+            let audits = DeliveryAudits(
+                auditor: bundle.auditor, deliveries: bundle.deliveries, leadership: bundle.leadership,
+                apps: [bundle.app], clock: bundle.storeClock, logger: bundle.server.logs.logger)
+            func round() async throws -> [String] {
+                try await audits.round(at: bundle.clock.now).filter { $0.stream == DeliveryBundle.stream }
+                    .map(\.day.text)
+            }
+            try await bundle.makeNotification()
+            _ = try await round()
+            await bundle.pass(to: Self.nextDay.advanced(by: .seconds(2 * 86_400)))
+            try await bundle.makeNotification()
+            // More than the retries of a day, so that the breaker opens.
+            bundle.store.api.inject(.overloaded, requests: 16)
+            func lines() -> Int {
+                bundle.server.logs.text.components(separatedBy: "deliveries of a day not audited yet").count - 1
+            }
+
+            let due = try await round()
+            let logged = lines()
+            let again = try await round()
+            let loggedAgain = lines()
+            bundle.store.api.withdrawFaults()
+            await bundle.pass(to: bundle.clock.now.advanced(by: .seconds(3600)))
+            // The first question after the breaker opened is alone.
+            var later = try await round()
+            later += try await round()
+
+            #expect(due.isEmpty && again.isEmpty)
+            // Three days of production and of the sandbox.
+            #expect(logged == 6 && loggedAgain == 6, "\(logged) \(loggedAgain)")
+            #expect(later == ["2024-12-10", "2024-12-11", "2024-12-12"])
+        }
+    }
+
     @Test("a day that Apple refuses is asked about again an hour later, and does not hold up the days after it")
     func refusedDay() async throws {
         try await DeliveryBundle.with { bundle in

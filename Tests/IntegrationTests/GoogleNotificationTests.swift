@@ -1,9 +1,15 @@
 import AppStore
 import Encoding
+import EventLog
 import Foundation
+import PlayStore
+import Projector
 import StoreClient
 import TestSupport
 import Testing
+import Verification
+
+@testable import HTTPServer
 
 @Suite("Pushes of Google Play")
 struct GoogleNotificationTests {
@@ -83,6 +89,58 @@ struct GoogleNotificationTests {
         try await server.hasEnded()
 
         #expect(metrics.contains("\nsubledger_google_pushes_repeated_total 1\n"), "\(metrics)")
+    }
+
+    @Test("headers beside a wrapped message do not count: what is stored is what is verified")
+    func headersBesideMessage() async throws {
+        try await Self.withServer([try ScriptedGoogle.configured(.none)]) { server async throws in
+            let body = Array(#"{"message":{"data":"e30="}}"#.utf8)
+            let answer = try await server.apple.send(
+                "POST", "/google/notifications",
+                headers: [
+                    "x-goog-pubsub-message-id": "7", "x-goog-pubsub-subscription-name": "projects/p/subscriptions/x",
+                ], body: body)
+            #expect(answer.status == 200, "\(answer.body)")
+
+            let role = server.database.with(role: "subledger_projector")
+            let (log, rows) = (try await TestCluster.connect(role), try await TestCluster.connect(role))
+            let outcome = try await DatabaseVerifier(
+                log: LogAudit(connection: log), projections: try await ProjectionAudit(connection: rows, seed: 1),
+                signatures: SignatureVerifier(roots: .apple), extent: .all
+            ).run()
+            await log.close()
+            await rows.close()
+            #expect(outcome.findings.isEmpty, "\(outcome.findings)")
+            #expect(outcome.events == 1)
+        }
+    }
+
+    @Test("pushes that anyone may have sent are limited in size and in their sum, those with a token are not")
+    func openPushes() async throws {
+        func body(_ bytes: Int, id: String) -> [UInt8] {
+            ScriptedGoogle.push(
+                #"{"version":"1.0","packageName":"com.example.play","eventTimeMillis":"1573200840000","#
+                    + #""testNotification":{"version":"1.0","more":"\#(String(repeating: "x", count: bytes))"}}"#,
+                id: id)
+        }
+        try await Self.withServer([try ScriptedGoogle.configured(.none)]) { server async throws in
+            #expect(try await server.push(body(5000, id: "1"), identity: nil).status == 200)
+            #expect(try await server.push(body(7000, id: "2"), identity: nil).status == 413)
+            #expect(try await server.sql("select count(*)::text from subledger.event") == ["1"])
+        }
+        try await Self.withServer { server async throws in
+            #expect(try await server.push(body(100_000, id: "1")).status == 200)
+        }
+        let open = try PushVerifier(apps: [PlayApp(packageName: "com.example.play", pushAuthentication: .none)])
+            .verify(
+                try PushMessage(decoding: body(10, id: "1")), authorization: nil, keys: .empty, now: Self.now)
+        let (pushes, now) = (OpenPushes(), ContinuousClock.now)
+        for _ in 0..<(HTTPServer.Limits.openPushBurstBytesMax / HTTPServer.Limits.openPushBytesMax) {
+            try pushes.admit(open, bodyBytes: HTTPServer.Limits.openPushBytesMax, at: now)
+        }
+        #expect(throws: OpenPushes.Excess.tooMany) { try pushes.admit(open, bodyBytes: 1, at: now) }
+        try pushes.admit(open, bodyBytes: HTTPServer.Limits.openPushBytesPerSecond, at: now + .seconds(1))
+        #expect(throws: OpenPushes.Excess.tooMany) { try pushes.admit(open, bodyBytes: 1, at: now + .seconds(1)) }
     }
 
     @Test("a test notification is stored, and so is malformed data of a genuine push")

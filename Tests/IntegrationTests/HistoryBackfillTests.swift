@@ -181,6 +181,24 @@ struct HistoryBackfillTests {
         }
     }
 
+    @Test("an account about which the store does not answer for a day holds the others up no longer")
+    func givenUp() async throws {
+        try await Self.with([.renewals]) { bundle in
+            try await bundle.postFirst()
+            for attempt in 1...6 {
+                #expect(try await bundle.server.sql("select position::text from subledger.history_backfill").isEmpty)
+                bundle.store.api.inject(.overloaded, requests: 4)
+                #expect(try await bundle.backfills.round() == 0, "attempt \(attempt)")
+                bundle.clock.advance(by: .seconds(attempt == 5 ? 86_400 : 31))
+            }
+
+            #expect(try await bundle.server.sql("select position::text from subledger.history_backfill").count == 1)
+            let log = bundle.server.logs.text
+            #expect(log.components(separatedBy: "histories not read yet").count == 2)
+            #expect(log.components(separatedBy: "histories given up").count == 2)
+        }
+    }
+
     @Test("an account that the store does not know is passed over, and a later notification leads to another attempt")
     func notFound() async throws {
         try await Self.with([.renewals]) { bundle in

@@ -31,6 +31,10 @@ struct LimitsTableTests {
         "notification of a local environment": bytes(HTTP.localBodyBytesMax),
         "notifications of a local environment": "\(HTTP.localEventsMax)",
         "rate of a local environment": "\(HTTP.localEventsPerSecond)/s, bursts of \(HTTP.localBurstEventsMax)",
+        "hand-ins of a customer": "\(HTTP.handInBurstMax), then \(HTTP.handInsPerSecond)/s",
+        "push without authentication": bytes(HTTP.openPushBytesMax),
+        "rate of pushes without authentication":
+            "\(bytes(HTTP.openPushBytesPerSecond))/s, bursts of \(bytes(HTTP.openPushBurstBytesMax))",
         "log lines of refused requests": "\(HTTP.refusalLinesPerSecond)/s for each reason",
         "health check": seconds(HTTP.healthWaitMax),
         "customers of one request": "\(HTTP.customersMax)",

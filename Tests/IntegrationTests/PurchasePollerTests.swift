@@ -502,7 +502,16 @@ struct PurchasePollerTests {
             try await bundle.push(4, id: "1")
             try await bundle.round()
             #expect(try await bundle.server.sql(Self.state) == ["forbidden 1 0 0 f"])
+            // Google may forbid a single purchase.
+            #expect(!bundle.server.logs.text.contains("account may not ask the Play Developer API about the app"))
+            bundle.google.answer(
+                "purchases/subscriptionsv2/tokens/token-2", ScriptedGoogle.error(403, "userInsufficientPermission"))
+            let other = ScriptedGoogle.push(4, "token-2", id: "2", at: bundle.clock.now)
+            #expect(try await bundle.server.push(other, at: bundle.clock.now).status == 200)
+            try await bundle.round()
             #expect(bundle.server.logs.text.contains("account may not ask the Play Developer API about the app"))
+            _ = try await bundle.server.sql(
+                "delete from subledger.google_purchase where purchase_token = 'token-2' returning app")
 
             bundle.clock.advance(by: .seconds(301))
             try await bundle.round()
@@ -707,6 +716,58 @@ struct PurchasePollerTests {
                 try await bundle.server.sql(
                     "select concat_ws(' ', source, kind) from subledger.event where source <> 'google-rtdn' order by position"
                 ) == ["google-api answer", "google-voided refund"])
+        }
+    }
+
+    @Test("a push that anyone may have sent takes no access: Google is asked, and its list of voids is read soon")
+    func openVoid() async throws {
+        try await Self.withPoller(try ScriptedGoogle.configured(.none)) { bundle async throws in
+            bundle.google.answer(Self.path, Self.active())
+            bundle.google.answer("purchases/voidedpurchases", ScriptedGoogle.Reply(body: "{}"))
+            func events() async throws -> [String] {
+                try await bundle.server.sql(
+                    "select concat_ws(' ', source, kind) from subledger.event where source <> 'google-rtdn' order by position"
+                )
+            }
+            let revoked = ScriptedGoogle.push(12, "token-1", id: "2", at: bundle.clock.now)
+            let void = ScriptedGoogle.void("token-1", order: "GPA.1", id: "3", at: bundle.clock.now)
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+            #expect(try await bundle.voids.round(at: bundle.clock.now).count == 1)
+            let asked = bundle.google.requests.count { $0 == "GET \(Self.path)" }
+            for body in [revoked, void] {
+                bundle.clock.advance(by: .seconds(1))
+                #expect(try await bundle.server.push(body, identity: nil).status == 200)
+                try await bundle.round()
+            }
+            try await bundle.server.isFolded()
+
+            #expect(bundle.google.requests.count { $0 == "GET \(Self.path)" } == asked + 2)
+            #expect(try await events() == ["google-api answer"])
+            #expect(
+                try await bundle.server.sql(
+                    "select count(*)::text from subledger.access_period where ends_at > '2019-12-01'")
+                    == ["1"])
+            // The list is read again, although the daily comparison is not due, until Google lists the void.
+            bundle.clock.advance(by: .seconds(900))
+            #expect(try await bundle.voids.round(at: bundle.clock.now).map(\.listed) == [0])
+            #expect(try await events() == ["google-api answer"])
+            bundle.google.answer(
+                "purchases/voidedpurchases",
+                ScriptedGoogle.Reply(
+                    body: """
+                        {"voidedPurchases":[{"kind":"androidpublisher#voidedPurchase","purchaseToken":"token-1",\
+                        "orderId":"GPA.1","purchaseTimeMillis":"\(Self.start.milliseconds)",\
+                        "voidedTimeMillis":"\(Self.start.milliseconds + 1000)","voidedSource":"1","voidedReason":"4"}]}
+                        """))
+            bundle.clock.advance(by: .seconds(900))
+            #expect(try await bundle.voids.round(at: bundle.clock.now).map(\.appended) == [1])
+            #expect(try await events() == ["google-api answer", "google-voided refund"])
+            // No longer than an hour.
+            bundle.clock.advance(by: .seconds(3600))
+            #expect(try await bundle.voids.round(at: bundle.clock.now).count == 1)
+            bundle.clock.advance(by: .seconds(900))
+            #expect(try await bundle.voids.round(at: bundle.clock.now).isEmpty)
         }
     }
 

@@ -27,7 +27,7 @@ struct PurchaseRoutesTests {
     private static func handIn(
         _ body: String, app: String = ScriptedGoogle.app, on server: TestBundle
     ) async throws -> HTTPAnswer {
-        try await server.owner.post(Array(body.utf8), to: "/purchases?app=\(app)")
+        try await server.owner.post(Array(body.utf8), to: "/purchases?app=\(app)&environment=any")
     }
 
     @Test("a purchase is asked about, stored, acknowledged and linked; handed in again, it is known")
@@ -58,6 +58,21 @@ struct PurchaseRoutesTests {
             #expect(
                 try await server.sql("select source from subledger.event order by position").prefix(2)
                     == ["google-device", "backend"])
+        }
+    }
+
+    @Test("a test purchase grants nothing, unless the request asks for it")
+    func environments() async throws {
+        try await Self.withServer { server, google in
+            google.answer(Self.path, ScriptedGoogle.subscription(start: Self.start, end: Self.end, isTest: true))
+            let body = Array(#"{"purchaseToken":"token-1"}"#.utf8)
+            let usual = try await server.owner.post(body, to: "/purchases?app=\(ScriptedGoogle.app)")
+            let any = try await server.owner.post(body, to: "/purchases?app=\(ScriptedGoogle.app)&environment=any")
+
+            #expect(usual.status == 422)
+            #expect(usual.json["field"] as? String == "environment")
+            #expect(any.status == 200, "\(any.body)")
+            #expect(any.json["environment"] as? String == "sandbox")
         }
     }
 

@@ -6,6 +6,8 @@ import StoreSimulator
 import TestSupport
 import Testing
 
+@testable import HTTPServer
+
 @Suite("Signed notifications of apps that are not configured")
 struct QuarantineTests {
     private static let configured = App(bundleId: SignedBody.app)
@@ -230,6 +232,43 @@ struct QuarantineTests {
                 #expect(
                     try await server.sql("select environment from subledger.quarantine") == ["sandbox"])
             }
+        }
+    }
+
+    @Test("a repetition waits for no database, and few others do")
+    func flood() async throws {
+        try await Self.withQuarantine(.standard) { quarantine, database in
+            let keeper = QuarantineKeeper(quarantine)
+            let known = try await Self.notification(SignedBody.make(uuid: Self.uuid(0)))
+            #expect(await keeper.keep(known, receivedAt: TestBundle.now).outcome == .kept)
+            var others: [UnconfiguredNotification] = []
+            for number in 1..<60 {
+                others.append(try await Self.notification(SignedBody.make(uuid: Self.uuid(number))))
+            }
+            let lock = try await TestCluster.connect(database)
+            try await lock.script(
+                "begin; select from subledger.quarantine_size for update", deadline: .now + .seconds(20))
+
+            let start = ContinuousClock.now
+            #expect(await keeper.keep(known, receivedAt: TestBundle.now).outcome == .known)
+            let outcomes = try await withThrowingTaskGroup(of: QuarantineKeeper.Outcome.self) { group in
+                for other in others { group.addTask { await keeper.keep(other, receivedAt: TestBundle.now).outcome } }
+                var outcomes: [QuarantineKeeper.Outcome] = []
+                while let outcome = try await group.next() {
+                    outcomes.append(outcome)
+                    guard outcomes.count == others.count - HTTPServer.Limits.quarantineWaitingMax else { continue }
+                    #expect(.now - start < .seconds(2) * ProcessorShare.slowdown())
+                    try await lock.script("rollback", deadline: .now + .seconds(20))
+                }
+                return outcomes
+            }
+            await lock.close()
+
+            #expect(outcomes.count { $0 == .busy } == others.count - HTTPServer.Limits.quarantineWaitingMax)
+            #expect(outcomes.suffix(HTTPServer.Limits.quarantineWaitingMax).allSatisfy { $0 == .kept })
+            // After an hour, and for a notification that was not stored, the database is asked again.
+            let later = TestBundle.now.advanced(by: .seconds(3601))
+            #expect(await keeper.keep(known, receivedAt: later).outcome == .known)
         }
     }
 

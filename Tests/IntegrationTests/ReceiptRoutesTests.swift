@@ -13,12 +13,12 @@ struct ReceiptRoutesTests {
 
     /// A server whose store answers receipt 1 with one subscription, and a client with scope submit.
     private static func withStore(
-        now: @escaping @Sendable () -> Instant = { TestBundle.now },
+        now: @escaping @Sendable () -> Instant = { TestBundle.now }, roots: RootCertificates = .apple,
         _ test: (TestBundle, ScriptedStore, HTTPClient) async throws -> Void
     ) async throws {
         let store = ScriptedStore()
         store.answer(receipt, ReceiptSample.answer())
-        try await TestBundle.withServer(store: store, now: now) { server in
+        try await TestBundle.withServer(roots: roots, store: store, now: now) { server in
             let gateway = HTTPClient(
                 port: server.backend.port, token: try await TestBundle.token(.submit, server.database))
             try await test(server, store, gateway)
@@ -42,7 +42,7 @@ struct ReceiptRoutesTests {
         try await Self.withStore { server, store, gateway in
             let answer = try await gateway.handIn(Self.receipt, customer: "u-1")
             let id = try #require(answer.json["id"] as? String)
-            let later = try await gateway.get("/receipts/\(id)")
+            let later = try await gateway.get("/receipts/\(id)?environment=any")
             let subscription = try await server.backend.get("/subscriptions/\(Self.subscription)")
             let customer = try await server.backend.get("/customers/u-1/entitlements?as=link")
 
@@ -228,7 +228,7 @@ struct ReceiptRoutesTests {
 
             let answer = try await gateway.handIn(Self.receipt)
             let id = try #require(answer.json["receiptId"] as? String)
-            let later = try await gateway.get("/receipts/\(id)")
+            let later = try await gateway.get("/receipts/\(id)?environment=any")
 
             #expect(answer.status == 422)
             #expect(answer.headers["content-type"] == "application/problem+json")
@@ -250,7 +250,7 @@ struct ReceiptRoutesTests {
 
             let answer = try await gateway.handIn(Self.receipt, customer: "u-1")
             let id = try #require(answer.json["receiptId"] as? String)
-            let later = try await gateway.get("/receipts/\(id)")
+            let later = try await gateway.get("/receipts/\(id)?environment=any")
 
             #expect(answer.status == 422)
             #expect(answer.json["detail"] as? String == "the receipt is of another app")
@@ -262,10 +262,11 @@ struct ReceiptRoutesTests {
 
     @Test("a rejected shared secret is answered 503 and logged without the secret")
     func secret() async throws {
-        try await Self.withStore { server, store, gateway in
-            store.answer(Self.receipt, #"{"status":21004}"#)
+        try await Self.withStore(roots: SignedReceipt.roots) { server, store, gateway in
+            let receipt = Base64.text(try SignedReceipt.make(app: V1Body.app))
+            store.answer(receipt, #"{"status":21004}"#)
 
-            let answer = try await gateway.handIn(Self.receipt)
+            let answer = try await gateway.handIn(receipt)
             let id = try #require(answer.json["receiptId"] as? String)
 
             #expect(answer.status == 503)
@@ -273,7 +274,80 @@ struct ReceiptRoutesTests {
             #expect(!answer.body.contains("secret"))
             #expect(server.logs.text.contains("shared secret rejected by the App Store"))
             #expect(!server.logs.text.contains(V1Body.secret))
-            #expect(try await gateway.get("/receipts/\(id)").json["state"] as? String == "pending")
+            #expect(try await gateway.get("/receipts/\(id)?environment=any").json["state"] as? String == "pending")
+        }
+    }
+
+    @Test("a receipt that nobody proves rings no alarm about the shared secret")
+    func unprovenSecret() async throws {
+        try await Self.withStore { server, store, gateway async throws in
+            store.answer(Self.receipt, #"{"status":21004}"#)
+
+            #expect(try await gateway.handIn(Self.receipt).status == 503)
+            #expect(!server.logs.text.contains("shared secret rejected by the App Store"))
+        }
+    }
+
+    @Test("Apple is not asked about a receipt that names another app, and of a refused receipt only the digest is kept")
+    func otherAppInReceipt() async throws {
+        try await Self.withStore(roots: SignedReceipt.roots) { server, store, gateway in
+            let receipt = Base64.text(try SignedReceipt.make(app: "com.example.other"))
+            let first = try await gateway.handIn(receipt)
+
+            #expect(first.status == 422)
+            #expect(first.json["detail"] as? String == "the receipt is of another app")
+            #expect(store.requests.isEmpty)
+            let kept =
+                "select concat_ws(' ', octet_length(receipt), octet_length(receipt_sha256)) from subledger.receipt"
+                as StaticString
+            #expect(try await server.sql(kept) == ["0 32"])
+        }
+    }
+
+    @Test("a receipt that Apple refused and later accepts is kept")
+    func acceptedLater() async throws {
+        let passed = Mutex(Duration.zero)
+        try await Self.withStore(now: { TestBundle.now.advanced(by: passed.withLock { $0 }) }) {
+            server, store, gateway async throws in
+            store.answer(Self.receipt, #"{"status":21003}"#)
+            #expect(try await gateway.handIn(Self.receipt).status == 422)
+            #expect(try await server.sql("select octet_length(receipt)::text from subledger.receipt") == ["0"])
+            store.answer(Self.receipt, ReceiptSample.answer())
+            passed.withLock { $0 = .seconds(301) }
+
+            #expect(try await gateway.handIn(Self.receipt).status == 200)
+            #expect(
+                try await server.sql("select (receipt_sha256 = sha256(receipt))::text from subledger.receipt") == [
+                    "true"
+                ])
+        }
+    }
+
+    @Test("a receipt of the sandbox grants nothing, unless the request says so")
+    func environments() async throws {
+        try await Self.withStore { server, store, gateway in
+            let receipt = ReceiptSample.receipt(9)
+            store.answerInSandbox(
+                receipt, ReceiptSample.answer().replacing("\"Production\"", with: "\"Sandbox\""))
+            func handIn(_ more: String) async throws -> HTTPAnswer {
+                try await gateway.post(
+                    Array(#"{"receipt":"\#(receipt)"}"#.utf8), to: "/receipts?app=\(V1Body.app)\(more)")
+            }
+            let usual = try await handIn("")
+            let id = try #require(usual.json["receiptId"] as? String)
+
+            #expect(usual.status == 422)
+            #expect(usual.json["field"] as? String == "environment")
+            #expect(Self.entitlements(usual).isEmpty)
+            #expect(try await handIn("&environment=production").status == 422)
+            #expect(try await gateway.get("/receipts/\(id)").status == 422)
+            for environment in ["any", "sandbox"] {
+                let asked = try await handIn("&environment=\(environment)")
+                #expect(asked.status == 200, "\(asked.body)")
+                #expect(asked.json["environment"] as? String == "sandbox")
+                #expect(try await gateway.get("/receipts/\(id)?environment=\(environment)").status == 200)
+            }
+            #expect(try await handIn("&environment=all").status == 400)
         }
     }
 

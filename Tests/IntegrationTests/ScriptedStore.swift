@@ -8,6 +8,7 @@ import TestSupport
 final class ScriptedStore: StoreTransport {
     private struct State: Sendable {
         var answers: [String: String] = [:]
+        var sandbox: [String: String] = [:]
         var failures = 0
         var requests: [String] = []
     }
@@ -19,6 +20,14 @@ final class ScriptedStore: StoreTransport {
 
     func answer(_ receipt: String, _ body: String) {
         state.withLock { $0.answers[receipt] = body }
+    }
+
+    /// Lets production refer to the sandbox, and the sandbox answer.
+    func answerInSandbox(_ receipt: String, _ body: String) {
+        state.withLock {
+            $0.answers[receipt] = #"{"status":21007}"#
+            $0.sandbox[receipt] = body
+        }
     }
 
     /// Lets the next calls fail without an answer.
@@ -37,6 +46,7 @@ final class ScriptedStore: StoreTransport {
                 state.failures -= 1
                 return nil
             }
+            if sent.url.contains("sandbox"), let answer = state.sandbox[receipt] { return answer }
             return state.answers[receipt] ?? #"{"status":21003}"#
         }
         guard let answer else { throw .unreachable }
@@ -93,6 +103,6 @@ extension HTTPClient {
     func handIn(_ receipt: String, customer: String? = nil) async throws -> HTTPAnswer {
         let customerId = customer.map { #","customerId":"\#($0)""# } ?? ""
         return try await post(
-            Array(#"{"receipt":"\#(receipt)"\#(customerId)}"#.utf8), to: "/receipts?app=\(V1Body.app)")
+            Array(#"{"receipt":"\#(receipt)"\#(customerId)}"#.utf8), to: "/receipts?app=\(V1Body.app)&environment=any")
     }
 }

@@ -82,7 +82,7 @@ struct TestBundle {
         let handIns = HandInService(
             client: ReceiptClient(transport: store, clock: clock, random: { 0 }, logger: logger), apps: apps,
             handIns: HandInLog(pool: records), log: log, subscriptions: SubscriptionReader(pool: reader),
-            appender: appender, links: links, clock: clock, logger: logger)
+            appender: appender, links: links, clock: clock, roots: roots, logger: logger)
         let verifier = NotificationVerifier(apps: Apps(apps), signatures: SignatureVerifier(roots: roots))
         let devices = DeviceService(
             verifier: verifier, apps: Set(apps.map(\.bundleId)),

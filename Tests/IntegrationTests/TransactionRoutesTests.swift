@@ -3,6 +3,8 @@ import StoreSimulator
 import TestSupport
 import Testing
 
+@testable import HTTPServer
+
 extension HTTPClient {
     /// Hands signed data in for the app of the signed bodies.
     fileprivate func handIn(
@@ -17,7 +19,7 @@ extension HTTPClient {
             customer.map { "\"customerId\":\"\($0)\"" },
         ]
         let body = "{" + members.compactMap(\.self).joined(separator: ",") + "}"
-        return try await post(Array(body.utf8), to: "/transactions?app=\(SignedBody.app)")
+        return try await post(Array(body.utf8), to: "/transactions?app=\(SignedBody.app)&environment=any")
     }
 }
 
@@ -44,6 +46,43 @@ struct TransactionRoutesTests {
 
     private static func links(_ answer: HTTPAnswer) -> Int {
         (answer.json["entitlements"] as? [Any])?.count ?? 0
+    }
+
+    @Test("a transaction of the sandbox is refused and not stored, unless the request asks for it")
+    func environments() async throws {
+        try await Self.withServer { server, gateway in
+            let body = Array(#"{"signedTransaction":"\#(DeviceText.transaction())","customerId":"u-1"}"#.utf8)
+            let path = "/transactions?app=\(SignedBody.app)"
+            for query in ["", "&environment=production", "&environment=xcode"] {
+                let answer = try await gateway.post(body, to: path + query)
+                #expect(answer.status == 422)
+                #expect(answer.json["field"] as? String == "environment")
+            }
+            #expect(try await server.sql("select count(*)::text from subledger.event") == ["0"])
+            #expect(try await gateway.post(body, to: path + "&environment=sandbox").status == 200)
+            #expect(try await gateway.post(body, to: path + "&environment=any").status == 200)
+        }
+    }
+
+    @Test("a customer may hand in hundreds of times, and then once a second")
+    func rate() throws {
+        let (rate, now) = (HandInRate(), ContinuousClock.now)
+        func status(_ customer: String?, _ app: String = "a", at instant: ContinuousClock.Instant) -> Int {
+            do throws(Problem) {
+                try rate.admit(customer, app, at: instant)
+                return 200
+            } catch {
+                return error.status.code
+            }
+        }
+        for _ in 0..<HTTPServer.Limits.handInBurstMax { #expect(status("u-1", at: now) == 200) }
+
+        #expect(status("u-1", at: now) == 429)
+        #expect(status("u-2", at: now) == 200)
+        #expect(status("u-1", "b", at: now) == 200)
+        #expect(status(nil, at: now) == 200)
+        #expect(status("u-1", at: now + .seconds(1)) == 200)
+        #expect(status("u-1", at: now + .seconds(1)) == 429)
     }
 
     @Test("a signed transaction becomes an event with its chain, links its purchase, and is answered with entitlements")
@@ -256,7 +295,8 @@ struct TransactionRoutesTests {
         ] as [(String, String?)])
     func malformed(_ body: String, _ field: String?) async throws {
         try await Self.withServer { server, gateway in
-            let answer = try await gateway.post(Array(body.utf8), to: "/transactions?app=\(SignedBody.app)")
+            let answer = try await gateway.post(
+                Array(body.utf8), to: "/transactions?app=\(SignedBody.app)&environment=any")
 
             #expect(answer.status == 400, "\(answer.body)")
             #expect(answer.json["field"] as? String == field, "\(answer.body)")
@@ -287,7 +327,7 @@ struct TransactionRoutesTests {
             let body = Array("{\"signedTransaction\":\"\(DeviceText.transaction())\"}".utf8)
             let missing = try await gateway.post(body, to: "/transactions")
             let unknown = try await gateway.post(body, to: "/transactions?app=com.example.other")
-            let reading = try await server.backend.post(body, to: "/transactions?app=\(SignedBody.app)")
+            let reading = try await server.backend.post(body, to: "/transactions?app=\(SignedBody.app)&environment=any")
 
             #expect(missing.status == 400)
             #expect(unknown.status == 404)

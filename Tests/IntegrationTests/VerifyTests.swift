@@ -7,7 +7,7 @@ import TestSupport
 import Testing
 import Verification
 
-@Suite("Verify reports the first damaged row")
+@Suite("Verify reports damaged rows")
 struct VerifyTests {
     struct Damage: Sendable, CustomTestStringConvertible {
         let name: String
@@ -189,6 +189,40 @@ struct VerifyTests {
 
         let finding = try #require(outcome.finding?.description)
         #expect(finding.hasPrefix(damage.stream + damage.finding), "\(finding)")
+    }
+
+    @Test("every damaged event is reported, and the projections are compared nevertheless")
+    func all() async throws {
+        let (outcome, subscription, _) = try await Self.verify(
+            """
+            update subledger.event set type = 'OTHER' where position in (17, 40);
+            update subledger.event set facts = '{}' where position = 21;
+            update subledger.event set received_at = received_at + interval '1 second' where position = 23;
+            delete from subledger.event where position in (30, 33, 34);
+            update subledger.event set dedupe_key = sha256('x') where position = 50;
+            update subledger.subscription
+            set auto_renew = not coalesce(auto_renew, false)
+            where original_transaction_id = (
+              select original_transaction_id from subledger.subscription order by original_transaction_id limit 1
+            )
+            """)
+
+        let stream = "stream 1 (com.example.magazine, sandbox) "
+        let found = outcome.findings.map(\.description)
+        let expected = [
+            "position 17: type does not match the body", "position 21: facts do not match the body",
+            "position 23: ", "position 30: event is missing", "positions 33 to 34: events are missing",
+            "position 40: type does not match the body", "position 50: dedupe_key does not match the body",
+        ]
+        // A subscription whose newest event is gone is found as well.
+        let log = found.filter { !$0.hasPrefix(stream + "subscription \(subscription)") }
+        #expect(found.count > expected.count, "\(found)")
+        for (finding, start) in zip(log.prefix(7), expected) {
+            #expect(finding.hasPrefix(stream + start), "\(finding)")
+        }
+        #expect(found.last?.contains(" position ") == false, "\(found)")
+        #expect(outcome.events > 100)
+        #expect(outcome.further == 0)
     }
 
     @Test("a damaged row of a projection is reported", arguments: projections)

@@ -1,4 +1,5 @@
 import AppStore
+import Encoding
 import TestSupport
 import Testing
 
@@ -69,6 +70,47 @@ struct CallGateTests {
         for (text, number) in zip(texts, [3, 4, 1, 2] as [UInt8]) {
             #expect(text.contains(ReceiptBundle.receipt(number).base64))
         }
+    }
+
+    @Test("strangers use half of the calls in flight and of the calls a minute, and delay nobody else")
+    func strangers() async throws {
+        let clock = ManualClock()
+        let narrow = CallGate(CallBudget(callsPerMinute: 6000, concurrency: 4), clock: clock.clock) {}
+        let strangers = (0..<6).map { _ in Task { await narrow.enter(.stranger) } }
+        try await reach("four strangers wait") { narrow.waiting == 4 }
+        for _ in 0..<2 { #expect(await narrow.enter(.check) == .admitted) }
+        narrow.leave(.check)
+        #expect(await narrow.enter(.handIn) == .admitted)
+        for left in [3, 2, 1, 0] {
+            narrow.leave(.stranger)
+            try await reach("\(left) strangers wait") { narrow.waiting == left }
+        }
+        for stranger in strangers { #expect(await stranger.value == .admitted) }
+
+        // A burst of ten, of which five are theirs, and then one a second.
+        let slow = CallGate(CallBudget(callsPerMinute: 120, concurrency: 256), clock: clock.clock) {}
+        for _ in 0..<5 { #expect(await slow.enter(.stranger) == .admitted) }
+        let late = (0..<2).map { _ in Task { await slow.enter(.stranger) } }
+        try await reach("two strangers wait") { slow.waiting == 2 }
+        #expect(await slow.enter(.stranger) == .refused(wait: .seconds(3)))
+        #expect(await slow.enter(.check) == .admitted)
+        for left in [1, 0] {
+            clock.advance(by: .seconds(1))
+            try await reach("\(left) strangers wait") { slow.waiting == left }
+        }
+        for stranger in late { #expect(await stranger.value == .admitted) }
+    }
+
+    @Test("calls of strangers use up a quarter of the day, and no other share")
+    func day() throws {
+        var day = DayQuota(callsMax: 100)
+        let now = Instant.earliest.advanced(by: .seconds(86_400))
+        for _ in 0..<25 { #expect(day.take(at: now, isScheduled: false, isStranger: true) == nil) }
+        #expect(day.take(at: now, isScheduled: false, isStranger: true) != nil)
+        for _ in 0..<50 { #expect(day.take(at: now, isScheduled: true) == nil) }
+        #expect(day.take(at: now, isScheduled: true) != nil)
+        for _ in 0..<25 { #expect(day.take(at: now, isScheduled: false) == nil) }
+        #expect(day.take(at: now, isScheduled: false) != nil)
     }
 
     @Test("a question that has begun goes on before new ones of its priority")

@@ -53,6 +53,38 @@ struct GoogleSigningKeysTests {
         #expect(store.count.withLock { $0 } == 1)
     }
 
+    /// A store that answers when it is told to.
+    private final class SlowStore: StoreTransport {
+        let mayAnswer = Mutex(false)
+
+        func send(
+            _ request: StoreRequest, timeout: Duration, bytesMax: Int
+        ) async throws(TransportFailure) -> StoreResponse {
+            while !mayAnswer.withLock({ $0 }) { try? await Task.sleep(for: .milliseconds(5)) }
+            return StoreResponse(status: 200, body: Array(#"{"keys":[]}"#.utf8))
+        }
+    }
+
+    @Test("few requests wait for the keys, and the others have none at once")
+    func waiting() async throws {
+        let store = SlowStore()
+        let keys = GoogleSigningKeys(
+            transport: store, clock: ManualClock(jumps: true).clock, logger: LogRecorder().logger)
+
+        let answers = await withTaskGroup(of: Bool.self) { group in
+            for _ in 0..<100 { group.addTask { await keys.fetched() != nil } }
+            var answers: [Bool] = []
+            while let answer = await group.next() {
+                answers.append(answer)
+                if answers.count == 100 - Limits.signingKeysWaitingMax { store.mayAnswer.withLock { $0 = true } }
+            }
+            return answers
+        }
+
+        #expect(answers.prefix(100 - Limits.signingKeysWaitingMax).allSatisfy { !$0 })
+        #expect(answers.count { $0 } == Limits.signingKeysWaitingMax)
+    }
+
     @Test("keys that cannot be fetched are no keys, and are asked for again five seconds later")
     func failing() async throws {
         let store = Store(cacheControl: nil)

@@ -174,7 +174,6 @@ extension LogAudit {
             where event.facts::text <> input.facts::text
               or event.defects::text is distinct from input.defects::text
             order by event.position
-            limit 1
             """)
     }
 }

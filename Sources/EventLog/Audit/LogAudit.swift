@@ -183,16 +183,16 @@ package struct LogAudit: Sendable {
     /// - Parameters:
     ///   - facts: JSON texts.
     ///   - defects: JSON texts; nil for an event without defects.
-    package func firstWithOtherFacts(
+    package func otherFacts(
         _ positions: [Int64], _ facts: [[UInt8]], _ defects: [[UInt8]?], in stream: AuditedStream
-    ) async throws(PostgresError) -> (position: Int64, column: String)? {
+    ) async throws(PostgresError) -> [(position: Int64, column: String)] {
         let rows = try await connection.query(
             Statements.otherFacts,
             [
                 Parameter(stream.id), .array(positions), .array(facts.map { JSONB(utf8: $0) }),
                 .array(defects.map { $0.map { JSONB(utf8: $0) } }),
             ], deadline: .now + Limits.auditWaitMax)
-        return rows.count == 0 ? nil : (try rows[0].value(at: 0), try rows[0].value(at: 1))
+        return try rows.map { (row) throws(PostgresError) in (try row.value(at: 0), try row.value(at: 1)) }
     }
 }
 

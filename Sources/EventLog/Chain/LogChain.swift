@@ -26,6 +26,8 @@ package struct LogChain: Sendable, Hashable {
     }
 
     /// Moves on by one event.
+    ///
+    /// Continue a chain that is broken with ``init(position:value:)`` and the stored value.
     package mutating func append(_ digest: [UInt8]) {
         position += 1
         var hasher = SHA256()

@@ -101,6 +101,13 @@ extension PurchaseQueue {
         }
     }
 
+    /// Makes the comparison with an app's list of voided purchases due before its time. Does nothing before the first one,
+    /// which is due anyway.
+    package func requestVoids(of app: String, at now: Instant) async throws(ReadError) {
+        _ = try await query(
+            PurchaseStatements.requestVoids, [Parameter(app), Parameter(now)], within: Limits.commitWaitMax)
+    }
+
     /// Records that events state what some notifications say. Safe to repeat.
     package func remove(_ notifications: [StoredNotification], of claim: ClaimedPurchase) async throws(ReadError) {
         guard !notifications.isEmpty else { return }

@@ -191,6 +191,15 @@ enum PurchaseStatements {
           and google_notification.position = stated.position
         """)
 
+    static let requestVoids = Statement(
+        "purchase_request_voids",
+        """
+        update subledger.google_void_audit
+        set requested_at = $2
+        where app = $1
+          and coalesce(requested_at, '-infinity') < $2
+        """)
+
     static let release = Statement(
         "purchase_release",
         """

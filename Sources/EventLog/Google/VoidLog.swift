@@ -21,13 +21,19 @@ package struct VoidLog: Sendable {
         package let listed: Int64
         /// The number of rows that were not in the log.
         package let appended: Int64
+        /// When a push that proves nothing named a void the last time.
+        package let requestedAt: Instant?
 
-        package init(app: String, auditedAt: Instant, seenUntil: Instant, listed: Int64, appended: Int64) {
+        package init(
+            app: String, auditedAt: Instant, seenUntil: Instant, listed: Int64, appended: Int64,
+            requestedAt: Instant? = nil
+        ) {
             self.app = app
             self.auditedAt = auditedAt
             self.seenUntil = seenUntil
             self.listed = listed
             self.appended = appended
+            self.requestedAt = requestedAt
         }
     }
 
@@ -38,7 +44,7 @@ package struct VoidLog: Sendable {
             guard let row = rows.first else { return nil }
             return Audit(
                 app: app, auditedAt: try row.value(at: 0), seenUntil: try row.value(at: 1),
-                listed: try row.value(at: 2), appended: try row.value(at: 3))
+                listed: try row.value(at: 2), appended: try row.value(at: 3), requestedAt: try row.optional(at: 4))
         } catch {
             throw ReadError(error)
         }
@@ -86,7 +92,7 @@ package struct VoidLog: Sendable {
         static let last = Statement(
             "void_last_audit",
             """
-            select audited_at, seen_until, listed, appended
+            select audited_at, seen_until, listed, appended, requested_at
             from subledger.google_void_audit
             where app = $1
             """)

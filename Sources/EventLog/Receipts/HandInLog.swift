@@ -88,7 +88,8 @@ package struct HandInLog: Sendable {
         }
     }
 
-    /// Records what came of a question and ends the claim.
+    /// Records what came of a question and ends the claim. Of a receipt that is refused, and never was answered, only the
+    /// digest is kept.
     ///
     /// - Parameter nextAt: When to ask again; nil unless the state is pending.
     package func record(
@@ -167,6 +168,7 @@ package struct HandInLog: Sendable {
             values (gen_random_uuid(), $1, $2, $3, $4, $5, 'pending', 1, $6, $6)
             on conflict (app, receipt_sha256, customer_id) do update
             set state = 'pending',
+              receipt = case when known.receipt = '' then excluded.receipt else known.receipt end,
               attempts = case when known.state = 'pending' then known.attempts else 0 end + 1,
               next_at = excluded.next_at,
               asking_until = excluded.asking_until
@@ -223,6 +225,7 @@ package struct HandInLog: Sendable {
             """
             update subledger.receipt
             set state = $2,
+              receipt = case when $2 = 'refused' and cardinality(subscriptions) = 0 then '' else receipt end,
               next_at = $3,
               asking_until = null,
               asked_at = $4,

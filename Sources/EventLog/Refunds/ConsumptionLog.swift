@@ -83,13 +83,17 @@ package struct ConsumptionLog: Sendable {
         try await change(Statements.giveUpLate, key(stream) + [Parameter(now)])
     }
 
-    /// The requests whose answers are to be sent now, those with the nearest deadline first.
-    package func due(in stream: StreamKey, at now: Instant, limit: Int) async throws(ReadError) -> [RefundRequest] {
+    /// The requests whose answers are to be sent now, those with the nearest deadline first, and how many others cannot be
+    /// read: these keep none from being answered.
+    package func due(
+        in stream: StreamKey, at now: Instant, limit: Int
+    ) async throws(ReadError) -> (requests: [RefundRequest], unreadable: Int) {
         do throws(PostgresError) {
             let rows = try await pool.query(
                 Statements.due, key(stream) + [Parameter(now), Parameter(Int64(limit))],
                 deadline: .now + Limits.readWaitMax)
-            return try Self.requests(rows, in: stream)
+            let requests = rows.compactMap { try? RefundRequest($0, stream) }
+            return (requests, rows.count - requests.count)
         } catch {
             throw ReadError(error)
         }

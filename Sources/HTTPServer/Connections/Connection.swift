@@ -20,6 +20,7 @@ final class Connection: Sendable {
     let sender: Sender
     private let table: ConnectionTable
     private let state: Atomic<UInt64>
+    private let wasAnswered = Atomic(false)
 
     private static let isAnswering = UInt64.max
 
@@ -36,6 +37,13 @@ final class Connection: Sendable {
     var waitingSince: UInt64? {
         let since = state.load(ordering: .relaxed)
         return since == Self.isAnswering ? nil : since
+    }
+
+    /// Whether the peer has received a response on this connection.
+    var hasBeenAnswered: Bool { wasAnswered.load(ordering: .relaxed) }
+
+    func noteAnswer() {
+        if !hasBeenAnswered { wasAnswered.store(true, ordering: .relaxed) }
     }
 
     func peerKeepsUsWaiting(since start: NIODeadline) {

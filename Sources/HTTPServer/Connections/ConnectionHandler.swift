@@ -20,6 +20,9 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         let failure: BodyReader.Failure
     }
 
+    /// Another connection needs the place of this one.
+    struct Displaced: Sendable {}
+
     private enum Input {
         /// Requests are read.
         case open
@@ -45,6 +48,10 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
     /// unread bytes may destroy a response in transit.
     private var isLingering = false
     private var isAnswerWritten = false
+    /// The head of a response is written, and not its end.
+    private var isWritingAnswer = false
+    /// Another connection needed the place before this one could be written to.
+    private var isDisplacedEarly = false
     private var lingerBytes = 0
     /// When the current state began, or the request being received.
     private var since = NIODeadline.now()
@@ -64,6 +71,7 @@ final class ConnectionHandler: ChannelDuplexHandler, RemovableChannelHandler {
         connection.hasStarted()
         schedule(context)
         context.fireChannelActive()
+        if isDisplacedEarly { displace(context) }
     }
 
     func handlerRemoved(context: ChannelHandlerContext) {
@@ -159,6 +167,10 @@ extension ConnectionHandler {
         case let event as BodyUnwanted:
             if isReceiving { failBody(event.failure, context) }
             promise?.succeed()
+        case is Displaced:
+            isDisplacedEarly = !context.channel.isActive
+            if !isDisplacedEarly { displace(context) }
+            promise?.succeed()
         default: context.triggerUserOutboundEvent(event, promise: promise)
         }
     }
@@ -175,9 +187,25 @@ extension ConnectionHandler {
 // MARK: - Responses
 
 extension ConnectionHandler {
+    /// Closes the connection, with 503 unless the peer has its response, or a part of it.
+    private func displace(_ context: ChannelHandlerContext) {
+        defer { close(context) }
+        guard unanswered > 0 || !connection.hasBeenAnswered, !isWritingAnswer, !isLingering, context.channel.isWritable
+        else { return }
+        let headers: HTTPHeaders = [
+            "content-length": "0", "connection": "close", "retry-after": "\(Limits.retryAfterSeconds)",
+        ]
+        let head = HTTPResponseHead(version: .http1_1, status: .serviceUnavailable, headers: headers)
+        context.write(wrapOutboundOut(.head(head)), promise: nil)
+        context.writeAndFlush(wrapOutboundOut(.end(nil)), promise: nil)
+    }
+}
+
+extension ConnectionHandler {
     func write(context: ChannelHandlerContext, data: NIOAny, promise: EventLoopPromise<Void>?) {
         switch unwrapOutboundIn(data) {
         case .head(var head):
+            isWritingAnswer = true
             if mustCloseAfterAnswer {
                 closesAfterAnswer = true
                 head.headers.replaceOrAdd(name: "connection", value: "close")
@@ -195,6 +223,8 @@ extension ConnectionHandler {
     }
 
     private func end(_ data: NIOAny, _ promise: EventLoopPromise<Void>?, _ context: ChannelHandlerContext) {
+        isWritingAnswer = false
+        connection.noteAnswer()
         unanswered = max(0, unanswered - 1)
         if unanswered < 2 { pipeliningSince = nil }
         guard closesAfterAnswer else {

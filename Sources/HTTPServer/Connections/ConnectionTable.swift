@@ -7,7 +7,8 @@ import Synchronization
 /// When nearly all places are in use, or an address exceeds its share, each new connection displaces the one that has
 /// kept the server waiting longest: an idle one, one that is slow to send its request or to read its response, or one
 /// that sends more requests before it has the response to the first. A connection that has sent one complete request
-/// and waits for its response is never displaced, so a genuine sender is delayed only by its own bytes. The
+/// and waits for its response is never displaced, so a genuine sender is delayed only by its own bytes. A new connection
+/// has a moment to send its request; one that is displaced before it has received a response receives 503. The
 /// ``AcceptGate`` bounds the connections that are open.
 package final class ConnectionTable: Sendable {
     /// Why the server closed a connection. The raw values are values of a metric's label.
@@ -57,6 +58,7 @@ package final class ConnectionTable: Sendable {
     /// Adds a connection, and displaces another one if necessary. Called on the connection's event loop.
     func open(_ channel: any Channel) -> Connection {
         let address = PeerAddress(channel.remoteAddress)
+        var isLate = false
         let (connection, displaced, reason) = state.withLock { state in
             let sender = state.senders[address] ?? Connection.Sender(address: address)
             state.senders[address] = sender
@@ -67,27 +69,54 @@ package final class ConnectionTable: Sendable {
             var displaced: Connection?
             var reason = CloseReason.address
             if sender.open.load(ordering: .relaxed) > perAddress {
-                displaced = Self.longestWaiting(state, except: connection) { $0.sender === sender }
+                displaced = Self.longestWaiting(state) { $0 !== connection && $0.sender === sender }
             } else if state.open.count > displacingFrom {
                 reason = .room
-                displaced = Self.longestWaiting(state, except: connection) { _ in true }
+                displaced = Self.longestWaitingForRoom(state)
+                isLate = displaced == nil
             }
             if let displaced { Self.remove(displaced, from: &state, openCount) }
             return (connection, displaced, reason)
         }
-        if let displaced {
-            count(reason)
-            displaced.channel.triggerUserOutboundEvent(SocketEnd.Close(), promise: nil)
-        }
+        if let displaced { displace(displaced, reason) }
+        if isLate { makeRoomLater(channel.eventLoop) }
         return connection
+    }
+
+    /// Displaces a connection as soon as one has had its moment, if places are still scarce. Until then, only new connections
+    /// could make room, and the newest one uses a reserved place.
+    private func makeRoomLater(_ eventLoop: any EventLoop) {
+        eventLoop.scheduleTask(in: Limits.newcomerWaitMin) {
+            let (displaced, isScarce) = self.state.withLock { state -> (Connection?, Bool) in
+                guard state.open.count > self.displacingFrom else { return (nil, false) }
+                let displaced = Self.longestWaitingForRoom(state)
+                if let displaced { Self.remove(displaced, from: &state, self.openCount) }
+                return (displaced, true)
+            }
+            if let displaced {
+                self.displace(displaced, .room)
+            } else if isScarce {
+                self.makeRoomLater(eventLoop)
+            }
+        }
+    }
+
+    private func displace(_ connection: Connection, _ reason: CloseReason) {
+        count(reason)
+        connection.channel.triggerUserOutboundEvent(ConnectionHandler.Displaced(), promise: nil)
+    }
+
+    private static func longestWaitingForRoom(_ state: State) -> Connection? {
+        let newcomersSince = (NIODeadline.now() - Limits.newcomerWaitMin).uptimeNanoseconds
+        return longestWaiting(state) { $0.hasBeenAnswered || $0.waitingSince ?? .max <= newcomersSince }
     }
 
     /// Examines every connection. This happens only while places are scarce, and takes microseconds.
     private static func longestWaiting(
-        _ state: State, except newcomer: Connection, where isCandidate: (Connection) -> Bool
+        _ state: State, where isCandidate: (Connection) -> Bool
     ) -> Connection? {
         var longest: (connection: Connection, since: UInt64)?
-        for connection in state.open.values where connection !== newcomer && isCandidate(connection) {
+        for connection in state.open.values where isCandidate(connection) {
             guard let since = connection.waitingSince, since < longest?.since ?? .max else { continue }
             longest = (connection, since)
         }

@@ -61,9 +61,9 @@ struct ConsoleGate: Sendable {
     /// - Throws: ``ConsoleProblem`` with status 403 if another site sent the form.
     private func fields(of request: Request) async throws -> [(name: String, value: String)] {
         let host = request.head.authority
-        guard let origin = request.headers[.origin], let host,
-            origin.split(separator: "/", omittingEmptySubsequences: false).dropFirst(2).joined(separator: "/") == host
-        else {
+        // A page of plain HTTP is not one of a console with TLS: anybody on the way can write it.
+        let scheme = transport == .tls ? "https" : "http"
+        guard let host, request.headers[.origin] == "\(scheme)://\(host)" else {
             throw ConsoleProblem(.forbidden, "Not done", "The form was not sent from this page.")
         }
         return try await bodies.withBody(of: request, bytesMax: Limits.consoleFormBytesMax) { FormFields.parse($0) }

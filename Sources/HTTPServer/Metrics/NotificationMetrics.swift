@@ -28,7 +28,8 @@ struct NotificationMetrics: Sendable {
         let theirs: [Refusal] = [.secretMissing, .secretWrong(app: nil), .appUnknown, .appAmbiguous]
         let reasons =
             ours.map(\.label) + theirs.map(\.label) + VerificationFailure.allCases.map(\.rawValue)
-            + LocalStreams.Excess.allCases.map(\.rawValue) + PushRefusal.alarming.map(\.label)
+            + LocalStreams.Excess.allCases.map(\.rawValue) + OpenPushes.Excess.allCases.map(\.rawValue)
+            + PushRefusal.alarming.map(\.label)
             + [KeysUnavailable.label, BodyReader.Failure.noRoomLabel]
         for reason in reasons { Self.refused(reason).increment(by: 0) }
     }

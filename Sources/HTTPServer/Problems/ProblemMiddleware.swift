@@ -4,7 +4,8 @@ import Hummingbird
 import Logging
 import Subscriptions
 
-/// Converts errors of routes and the framework to ``Problem`` responses and logs server errors.
+/// Converts errors of routes and the framework to ``Problem`` responses and logs server errors. No browser may guess the type
+/// of a response.
 struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
     let allowedMethods: AllowedMethods
     let logger: Logger
@@ -12,11 +13,14 @@ struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response
     ) async throws -> Response {
+        var response: Response
         do {
-            return try await next(request, context)
+            response = try await next(request, context)
         } catch {
-            return problem(error, request).response
+            response = problem(error, request).response
         }
+        response.headers[.xContentTypeOptions] = "nosniff"
+        return response
     }
 
     private func problem(_ error: any Error, _ request: Request) -> Problem {

@@ -13,13 +13,18 @@ struct TokenBucket: Sendable {
         filledAt = now
     }
 
-    /// Takes a token. Returns false if none is left.
-    mutating func take(at now: ContinuousClock.Instant) -> Bool {
+    /// Whether a new bucket would have as many tokens.
+    func isFull(at now: ContinuousClock.Instant) -> Bool {
+        tokens + max(.zero, now - filledAt) / .seconds(1) * perSecond >= capacity
+    }
+
+    /// Takes tokens. Returns false, and takes none, if fewer are left.
+    mutating func take(_ count: Int = 1, at now: ContinuousClock.Instant) -> Bool {
         let elapsed = max(.zero, now - filledAt)
         tokens = min(capacity, tokens + elapsed / .seconds(1) * perSecond)
         filledAt = max(filledAt, now)
-        guard tokens >= 1 else { return false }
-        tokens -= 1
+        guard tokens >= Double(count) else { return false }
+        tokens -= Double(count)
         return true
     }
 }

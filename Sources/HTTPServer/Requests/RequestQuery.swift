@@ -44,6 +44,12 @@ struct RequestQuery {
         return try Self.environment(text)
     }
 
+    /// Which purchases the answer to a hand-in may grant.
+    func granting() throws(Malformed) -> GrantedEnvironment {
+        guard let text = try text("environment") else { return .only(.production) }
+        return text == GrantedEnvironment.anyName ? .any : .only(try Self.environment(text))
+    }
+
     /// - Parameter text: Nil if the value is not a string.
     static func environment(_ text: String?) throws(Malformed) -> Subscriptions.Environment {
         guard let environment = text.flatMap(Subscriptions.Environment.init(rawValue:)) else {

@@ -17,6 +17,7 @@ struct GoogleNotificationRoutes: Sendable {
     let answers: NotificationAnswers
     let bodies: BodyReader
     let now: @Sendable () -> Instant
+    private let openPushes = OpenPushes()
     private let repeated = Counter(label: "subledger_google_pushes_repeated_total")
 
     init(
@@ -43,6 +44,7 @@ struct GoogleNotificationRoutes: Sendable {
                 let receivedAt = now()
                 let message = try PushMessage(decoding: body, headers: PushHeaders(request.headers))
                 let push = try await verify(message, request.headers[.authorization], at: receivedAt)
+                try openPushes.admit(push, bodyBytes: body.count)
                 if let attempt = push.deliveryAttempt, attempt > 1 { repeated.increment() }
                 return PreparedEvent(push, receivedAt: receivedAt)
             }
@@ -51,6 +53,8 @@ struct GoogleNotificationRoutes: Sendable {
             return answers.refuse(.badRequest, problem.label, problem.description)
         } catch let refusal as PushRefusal {
             return answers.refuse(refusal.status, refusal.label, refusal.description)
+        } catch let excess as OpenPushes.Excess {
+            return answers.refuse(excess.status, excess.rawValue, excess.problem)
         } catch is KeysUnavailable {
             return answers.refuse(
                 .serviceUnavailable, KeysUnavailable.label, "the keys of Google cannot be fetched at the moment")

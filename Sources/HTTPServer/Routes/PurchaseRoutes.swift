@@ -10,6 +10,7 @@ struct PurchaseRoutes: Sendable {
     let handIns: PurchaseHandIn?
     let purchases: PurchaseReader
     private let bodies = BodyReader()
+    private let rate = HandInRate()
 
     init(handIns: PurchaseHandIn?, purchases: PurchaseReader) {
         self.handIns = handIns
@@ -21,7 +22,8 @@ struct PurchaseRoutes: Sendable {
     }
 
     private func handIn(_ request: Request) async throws -> Response {
-        let app = try RequestQuery(request).app()
+        let query = RequestQuery(request)
+        let (app, granted) = (try query.app(), try query.granting())
         guard let handIns else {
             throw Problem(
                 .notImplemented,
@@ -35,8 +37,9 @@ struct PurchaseRoutes: Sendable {
             return try await bodies.withJSON(of: request, bytesMax: Limits.purchaseBodyBytesMax) { json in
                 let customerId = try json.customerId()
                 let handed = try Self.handed(json)
+                try rate.admit(customerId, app)
                 let verdict = try await handIns.handIn(handed, app: app, customerId: customerId)
-                return try await answer(verdict, app, customerId, handIns)
+                return try await answer(verdict, app, customerId, granted, handIns)
             }
         } catch BodyReader.Failure.tooLarge {
             throw Problem(.contentTooLarge, "the body is larger than \(Limits.purchaseBodyBytesMax) bytes")
@@ -78,10 +81,13 @@ struct PurchaseRoutes: Sendable {
     // MARK: - Responses
 
     private func answer(
-        _ verdict: PurchaseHandIn.Verdict, _ app: String, _ customerId: String?, _ handIns: PurchaseHandIn
+        _ verdict: PurchaseHandIn.Verdict, _ app: String, _ customerId: String?, _ granted: GrantedEnvironment,
+        _ handIns: PurchaseHandIn
     ) async throws -> Response {
         switch verdict {
-        case .answered(let answer): return try await content(of: answer, customerId, handIns)
+        case .answered(let answer):
+            try granted.check(answer.stream.environment)
+            return try await content(of: answer, customerId, handIns)
         case .pending:
             return JSONResponse.json(.accepted) { writer in
                 writer.member("app", app)

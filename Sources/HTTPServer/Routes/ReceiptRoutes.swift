@@ -12,6 +12,7 @@ struct ReceiptRoutes: Sendable {
     let receipts: HandInService?
     let purchases: PurchaseReader
     private let bodies = BodyReader()
+    private let rate = HandInRate()
 
     init(receipts: HandInService?, purchases: PurchaseReader) {
         self.receipts = receipts
@@ -20,13 +21,14 @@ struct ReceiptRoutes: Sendable {
 
     func add(to routes: PrivateRoutes) {
         routes.submit.post("/receipts") { request, _ in try await handIn(request) }
-        routes.submit.get("/receipts/:receiptId") { _, context in try await find(context) }
+        routes.submit.get("/receipts/:receiptId") { request, context in try await find(request, context) }
     }
 
     // MARK: - Routes
 
     private func handIn(_ request: Request) async throws -> Response {
-        let app = try RequestQuery(request).app()
+        let query = RequestQuery(request)
+        let (app, granted) = (try query.app(), try query.granting())
         let receipts = try enabled()
         guard receipts.accepts(app) else { throw Problem(.notFound, "this app is not configured", field: "app") }
         do {
@@ -34,8 +36,9 @@ struct ReceiptRoutes: Sendable {
             return try await bodies.withJSON(of: request, bytesMax: Limits.receiptBodyBytesMax) { json in
                 let receipt = try Self.receipt(json)
                 let customerId = try json.customerId()
+                try rate.admit(customerId, app)
                 let verdict = try await receipts.handIn(receipt, app: app, customerId: customerId)
-                return try await answer(verdict, receipts)
+                return try await answer(verdict, granted, receipts)
             }
         } catch BodyReader.Failure.tooLarge {
             throw Problem(
@@ -43,13 +46,15 @@ struct ReceiptRoutes: Sendable {
         }
     }
 
-    private func find(_ context: BasicRequestContext) async throws -> Response {
+    private func find(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
         let receipts = try enabled()
+        let granted = try RequestQuery(request).granting()
         let id = try PathParameter.text("receiptId", context).lowercased()
         guard Self.isUUID(id), let handIn = try await receipts.find(id) else {
             throw Problem(.notFound, "no receipt with this id")
         }
         guard handIn.state != .pending else { return Self.pending(handIn, .ok) }
+        try Self.check(handIn, granted)
         let content = try await content(
             of: HandInService.Verdict(handIn: handIn, position: handIn.findings.position), receipts, waits: false)
         return JSONResponse.json(.ok) { content.write(to: &$0) }
@@ -87,10 +92,19 @@ struct ReceiptRoutes: Sendable {
 
     // MARK: - Responses
 
-    private func answer(_ verdict: HandInService.Verdict, _ receipts: HandInService) async throws -> Response {
+    private static func check(_ handIn: HandIn, _ granted: GrantedEnvironment) throws(Problem) {
+        guard handIn.state == .answered, let environment = handIn.findings.environment else { return }
+        try granted.check(
+            environment, receipt: Problem.RefusedReceipt(id: handIn.id, appStoreStatus: handIn.findings.status))
+    }
+
+    private func answer(
+        _ verdict: HandInService.Verdict, _ granted: GrantedEnvironment, _ receipts: HandInService
+    ) async throws -> Response {
         let handIn = verdict.handIn
         switch handIn.state {
         case .answered:
+            try Self.check(handIn, granted)
             let content = try await content(of: verdict, receipts, waits: true)
             return JSONResponse.json(.ok) { content.write(to: &$0) }
         case .refused:

@@ -11,6 +11,7 @@ struct TransactionRoutes: Sendable {
     let devices: DeviceService?
     let purchases: PurchaseReader
     private let bodies = BodyReader()
+    private let rate = HandInRate()
     private let localStreams = LocalStreams()
 
     init(devices: DeviceService?, purchases: PurchaseReader) {
@@ -23,7 +24,8 @@ struct TransactionRoutes: Sendable {
     }
 
     private func handIn(_ request: Request) async throws -> Response {
-        let app = try RequestQuery(request).app()
+        let query = RequestQuery(request)
+        let (app, granted) = (try query.app(), try query.granting())
         guard let devices else {
             throw Problem(
                 .notImplemented,
@@ -36,7 +38,10 @@ struct TransactionRoutes: Sendable {
                 of: request, bytesMax: Limits.transactionsBodyBytesMax
             ) { json in
                 let customerId = try json.customerId()
-                return (try await verify(json, app, devices), customerId)
+                try rate.admit(customerId, app)
+                let verified = try await verify(json, app, devices)
+                try granted.check(verified.stream.environment)
+                return (verified, customerId)
             }
             return try await answer(try await devices.store(verified, customerId: customerId), customerId, devices)
         } catch BodyReader.Failure.tooLarge {

@@ -38,7 +38,8 @@ package struct PushMessage: Sendable {
             return
         }
         if let message = root["message"], message.isObject {
-            self.init(message, in: root, Evidence(body), headers)
+            // What surrounds the message is in the body. Headers are not stored, so they must not count beside it.
+            self.init(message, in: root, Evidence(body))
         } else if headers.messageId != nil || DeveloperNotification.isOne(root) {
             self = try Self.wrapping(body, headers)
         } else {
@@ -60,20 +61,20 @@ package struct PushMessage: Sendable {
         }
         // Written here, so only the headers could make it unreadable.
         guard let root = try? JSONDocument(writer.bytes).root, let message = root["message"] else { throw .notAPush }
-        return PushMessage(message, in: root, Evidence(writer.bytes), .none)
+        return PushMessage(message, in: root, Evidence(writer.bytes))
     }
 
-    private init(_ message: JSONValue, in root: JSONValue, _ evidence: Evidence, _ headers: PushHeaders) {
+    private init(_ message: JSONValue, in root: JSONValue, _ evidence: Evidence) {
         self.evidence = evidence
         var fields = JSONFields(message, path: "message")
         var outer = JSONFields(root)
         var isAmbiguous = false
-        let messageId = fields.twin("messageId", "message_id", &isAmbiguous) ?? headers.messageId
-        let publishTime = fields.twin("publishTime", "publish_time", &isAmbiguous) ?? headers.publishTime
+        let messageId = fields.twin("messageId", "message_id", &isAmbiguous)
+        let publishTime = fields.twin("publishTime", "publish_time", &isAmbiguous)
         let attempt = outer.twin("deliveryAttempt", "delivery_attempt", &isAmbiguous)
         self.messageId = isAmbiguous ? nil : messageId
         self.publishTime = publishTime.flatMap { Instant(iso8601: $0) }
-        subscription = outer.text("subscription") ?? headers.subscription
+        subscription = outer.text("subscription")
         deliveryAttempt = attempt.flatMap { Int($0) }
         var notification: DeveloperNotification?
         if let data = fields.text("data") {

@@ -12,13 +12,16 @@ package struct VerifiedPush: ProvenEvent {
     package let bodyDigest: [UInt8]
     /// The identity token proves the sender at the time of receipt, and is not stored.
     package let chain: SigningChain? = nil
+    /// False if the app accepts pushes without an identity token: anyone may have sent it.
+    package let isAuthenticated: Bool
     /// See ``PushMessage/deliveryAttempt``.
     package let deliveryAttempt: Int?
     /// What to ask about; nil if the push is malformed or ambiguous, or asks for nothing.
     package let notification: DeveloperNotification?
 
-    fileprivate init(_ message: PushMessage, app: String) {
-        stream = StreamKey(app: app, environment: .unknown)
+    fileprivate init(_ message: PushMessage, of app: PlayApp) {
+        stream = StreamKey(app: app.packageName, environment: .unknown)
+        isAuthenticated = app.pushAuthentication != .none
         event = message.event()
         evidence = message.evidence
         bodyDigest = message.evidence.sha256
@@ -55,7 +58,7 @@ package struct PushVerifier: Sendable {
         let named = message.packageName.flatMap { name in apps.first { $0.packageName == name } }
         if let named {
             try Self.authenticate(message, as: named, authorization, keys, now)
-            return VerifiedPush(message, app: named.packageName)
+            return VerifiedPush(message, of: named)
         }
         // The sender of a push about another app, or about none that can be read, must be one of a configured app.
         var refusal = PushRefusal.appUnknown
@@ -67,7 +70,7 @@ package struct PushVerifier: Sendable {
                 continue
             }
             guard message.packageName == nil else { throw .appUnknown }
-            return VerifiedPush(message, app: app.packageName)
+            return VerifiedPush(message, of: app)
         }
         throw refusal
     }

@@ -2,6 +2,7 @@ import AppStore
 import Encoding
 import EventLog
 import Logging
+import Metrics
 import Subscriptions
 import Synchronization
 
@@ -14,11 +15,14 @@ package final class DeliveryAudits: Sendable {
     private let leadership: StreamLeadership
     private let apps: [App]
     private let clock: StoreClock
+    private let open: Gauge
     private let logger: Logger
     /// The last audit of each stream and day by this process. The log of a stream without events records none.
     private let done = Mutex<[StreamKey: [AuditDay: Instant]]>([:])
     /// When a day may be asked about again that Apple has refused.
     private let held = Mutex<[StreamKey: [AuditDay: Instant]]>([:])
+    /// The days that could not be audited when they were last due. Each is logged once.
+    private let failed = Mutex<[StreamKey: Set<AuditDay>]>([:])
 
     /// - Parameters:
     ///   - deliveries: With the rights of `subledger_poller`.
@@ -26,7 +30,7 @@ package final class DeliveryAudits: Sendable {
     ///   - apps: Those without a key, or that are not polled, are left out.
     package init(
         auditor: DeliveryAuditor, deliveries: DeliveryLog, leadership: StreamLeadership, apps: [App],
-        clock: StoreClock, logger: Logger
+        clock: StoreClock, metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
     ) {
         self.auditor = auditor
         self.deliveries = deliveries
@@ -34,6 +38,8 @@ package final class DeliveryAudits: Sendable {
         self.apps = apps.filter { $0.polling && $0.serverAPIKey != nil }
         self.clock = clock
         self.logger = logger
+        open = Gauge(label: "subledger_delivery_audit_days_open", factory: factory)
+        open.record(0)
     }
 
     /// Runs until its task is cancelled. Failures are logged and repeated; none ends the run. A day that is being audited
@@ -63,12 +69,17 @@ package final class DeliveryAudits: Sendable {
         await leadership.release()
     }
 
-    /// Makes the audits that are due at an instant, if no other process makes them.
+    /// Makes the audits that are due at an instant, if no other process makes them. A day that cannot be audited keeps no other
+    /// one from it.
     ///
     /// - Returns: Those that were made. Others are still due.
-    /// - Throws: ``ReadError``, ``AppendError``.
+    /// - Throws: ``ReadError`` if the database is unavailable.
     package func round(at now: Instant) async throws -> [DeliveryAudit] {
-        guard !apps.isEmpty, try await leadership.lead([Self.everyStream]).contains(Self.everyStream) else { return [] }
+        guard !apps.isEmpty, try await leadership.lead([Self.everyStream]).contains(Self.everyStream) else {
+            // The leader reports them.
+            open.record(0)
+            return []
+        }
         var audits: [DeliveryAudit] = []
         for app in apps {
             for host in ReceiptHost.allCases where app.environments.contains(host.environment) {
@@ -77,15 +88,43 @@ package final class DeliveryAudits: Sendable {
                 var audited = try await deliveries.audits(of: stream, since: first)
                 audited.merge(done.withLock { $0[stream] ?? [:] }) { max($0, $1) }
                 let held = held.withLock { $0[stream] ?? [:] }
-                for day in AuditDay.due(at: now, audited: audited, since: first) where held[day] ?? now <= now {
-                    guard !Task.isCancelled, try await audit(day, of: app, on: host, at: now, &audits) else { break }
+                var failures = 0
+                let due = AuditDay.due(at: now, audited: audited, since: first)
+                _ = failed.withLock { $0[stream]?.formIntersection(due) }
+                for day in due where held[day] ?? now <= now {
+                    // So many in a row are not the fault of single days.
+                    guard !Task.isCancelled, failures < Limits.auditFailuresMax else { break }
+                    do {
+                        if try await audit(day, of: app, on: host, at: now, &audits) {
+                            failures = 0
+                            _ = failed.withLock { $0[stream]?.remove(day) }
+                            continue
+                        }
+                        note(day, of: stream, "the App Store cannot be asked, or does not answer")
+                    } catch ReadError.unavailable {
+                        throw ReadError.unavailable
+                    } catch {
+                        note(day, of: stream, "\(error)")
+                    }
+                    failures += 1
                 }
             }
         }
+        open.record(failed.withLock { $0.values.reduce(0) { $0 + $1.count } })
         return audits
     }
 
-    /// - Returns: Whether other days can be audited now.
+    private func note(_ day: AuditDay, of stream: StreamKey, _ problem: String) {
+        guard !Task.isCancelled, failed.withLock({ $0[stream, default: []].insert(day).inserted }) else { return }
+        logger.warning(
+            "deliveries of a day not audited yet",
+            metadata: [
+                "stream.app": "\(stream.app)", "stream.environment": "\(stream.environment.rawValue)",
+                "day": "\(day.text)", "error": "\(problem)",
+            ])
+    }
+
+    /// - Returns: False if the day is still due.
     private func audit(
         _ day: AuditDay, of app: App, on host: ReceiptHost, at now: Instant, _ audits: inout [DeliveryAudit]
     ) async throws -> Bool {

@@ -8,6 +8,7 @@ struct DayQuota: Sendable {
     private let callsMax: Int
     private var day: Int64 = .min
     private(set) var calls = 0
+    private var strangers = 0
 
     init(callsMax: Int) {
         self.callsMax = callsMax
@@ -15,16 +16,24 @@ struct DayQuota: Sendable {
 
     /// Counts a call. Returns how long to wait if the quota is used up.
     ///
-    /// - Parameter isScheduled: True for calls that may use only half of the quota, so that those that notifications lead
-    ///   to have the other half.
-    mutating func take(at now: Instant, isScheduled: Bool) -> Duration? {
+    /// - Parameters:
+    ///   - isScheduled: True for calls that may use only half of the quota, so that those that notifications lead to have the
+    ///     other half.
+    ///   - isStranger: True for calls about purchases that nothing proves. They have a share of their own, and use up no
+    ///     other.
+    mutating func take(at now: Instant, isScheduled: Bool, isStranger: Bool = false) -> Duration? {
         let offset = now.milliseconds - Self.midnight
         let today = offset / Self.dayLength - (offset % Self.dayLength < 0 ? 1 : 0)
-        if today != day { (day, calls) = (today, 0) }
-        guard calls < (isScheduled ? callsMax / 2 : callsMax) else {
+        if today != day { (day, calls, strangers) = (today, 0, 0) }
+        let hasRoom =
+            isStranger
+            ? strangers < callsMax / Limits.strangersOfDayDivisor
+            : !isScheduled || calls - strangers < callsMax / 2
+        guard hasRoom, calls < callsMax else {
             return .milliseconds((today + 1) * Self.dayLength - offset)
         }
         calls += 1
+        if isStranger { strangers += 1 }
         return nil
     }
 

@@ -36,6 +36,8 @@ package final class GoogleClient: Sendable {
         var days: [String: DayQuota] = [:]
         /// The app's credentials were rejected, or may not ask about it.
         var rejectedUntil: [String: (outcome: GoogleOutcome, until: ContinuousClock.Instant)] = [:]
+        /// By package name: the paths that were forbidden since the last answer.
+        var forbidden: [String: Set<String>] = [:]
     }
 
     /// The result of one call.
@@ -117,7 +119,9 @@ package final class GoogleClient: Sendable {
             let call = await call(request, lane, token, CallRank(priority, isFirst: isFirst), isScheduled: isScheduled)
             isFirst = false
             switch call {
-            case .answered(let answer): return .answered(answer)
+            case .answered(let answer):
+                state.withLock { $0.forbidden[app.packageName] = nil }
+                return .answered(answer)
             case .notMade(let reason, let retryAfter): return .unavailable(reason.rawValue, retryAfter: retryAfter)
             case .failed(.cancelled): return .unavailable(Unavailability.cancelled.rawValue, retryAfter: .zero)
             case .failed(.tooLong):
@@ -133,7 +137,15 @@ package final class GoogleClient: Sendable {
                     reject(app, .credentialsRejected, accountAlarm)
                     return .credentialsRejected
                 case .forbidden:
-                    reject(app, .forbidden, permissionAlarm)
+                    // Google may forbid a single purchase, of which anyone could hand in the token.
+                    let count = state.withLock { state in
+                        var paths = state.forbidden[app.packageName] ?? []
+                        paths.insert(request.path)
+                        // After the pause, two are needed again.
+                        state.forbidden[app.packageName] = paths.count < Limits.forbiddenRequestsMax ? paths : nil
+                        return paths.count
+                    }
+                    if count >= Limits.forbiddenRequestsMax { reject(app, .forbidden, permissionAlarm) }
                     return .forbidden
                 case .quota:
                     let wait = QuotaPause.wait(retryAfter, at: clock.date())
@@ -170,21 +182,21 @@ package final class GoogleClient: Sendable {
         case .refused(let wait): return .notMade(.budget, retryAfter: wait)
         case .cancelled: return .notMade(.cancelled, retryAfter: .zero)
         }
-        if let wait = countOfDay(lane.account, isScheduled: isScheduled) {
-            gate.leave(isUnused: true)
+        if let wait = countOfDay(lane.account, isScheduled: isScheduled, isStranger: rank.isOfStranger) {
+            gate.leave(rank, isUnused: true)
             return .notMade(.budget, retryAfter: wait)
         }
         let start = clock.now()
         // It may have opened while the call waited.
         guard case .call(let permit) = breaker.begin(at: start) else {
-            gate.leave(isUnused: true)
+            gate.leave(rank, isUnused: true)
             return .notMade(.breakerOpen, retryAfter: breaker.rejection(at: start) ?? Limits.probePause)
         }
         let call = await send(request, token)
         let end = clock.now()
         breaker.end(permit, call.breakerResult, at: end)
         metrics.note(call.label, request.quota, duration: end - start)
-        gate.leave()
+        gate.leave(rank)
         return call
     }
 
@@ -222,11 +234,11 @@ package final class GoogleClient: Sendable {
     }
 
     /// Counts a call, or returns how long to wait.
-    private func countOfDay(_ account: String, isScheduled: Bool) -> Duration? {
+    private func countOfDay(_ account: String, isScheduled: Bool, isStranger: Bool) -> Duration? {
         let now = clock.date()
         let (wait, calls) = state.withLock { state -> (Duration?, Int) in
             var day = state.days[account] ?? DayQuota(callsMax: callsOfDayMax)
-            let wait = day.take(at: now, isScheduled: isScheduled)
+            let wait = day.take(at: now, isScheduled: isScheduled, isStranger: isStranger)
             state.days[account] = day
             return (wait, day.calls)
         }

@@ -12,6 +12,8 @@ package final class GoogleSigningKeys: Sendable {
         var failedAt: ContinuousClock.Instant?
         var lastId: UInt64 = 0
         var fetch: (id: UInt64, task: Task<JSONWebKeySet?, Never>)?
+        /// The callers that wait for it.
+        var waiting = 0
     }
 
     private let transport: any StoreTransport
@@ -40,7 +42,8 @@ package final class GoogleSigningKeys: Sendable {
 
     /// The keys, fetched again for a token with an unknown one, at most once a minute.
     ///
-    /// - Returns: Nil if they cannot be fetched: it is not known then whether the token is genuine.
+    /// - Returns: Nil if they cannot be fetched, or many callers wait for them: it is not known then whether the token is
+    ///   genuine.
     package func fetched() async -> JSONWebKeySet? {
         let now = clock.now()
         let found = state.withLock { state -> Found in
@@ -49,12 +52,17 @@ package final class GoogleSigningKeys: Sendable {
             {
                 return .known(state.keys)
             }
-            if let fetch = state.fetch { return .fetching(fetch.id, fetch.task) }
+            if let fetch = state.fetch {
+                guard state.waiting < Limits.signingKeysWaitingMax else { return .failed }
+                state.waiting += 1
+                return .fetching(fetch.id, fetch.task)
+            }
             if let failedAt = state.failedAt, now < failedAt + Limits.signingKeysFailurePause { return .failed }
             state.lastId += 1
             // A separate task: the caller may be cancelled, and other callers wait for the same keys.
             let task = Task { await self.fetch() }
             state.fetch = (state.lastId, task)
+            state.waiting += 1
             return .fetching(state.lastId, task)
         }
         switch found {
@@ -63,6 +71,7 @@ package final class GoogleSigningKeys: Sendable {
         case .fetching(let id, let task):
             let keys = await task.value
             state.withLock { state in
+                state.waiting -= 1
                 if state.fetch?.id == id { state.fetch = nil }
             }
             return keys
@@ -80,7 +89,7 @@ package final class GoogleSigningKeys: Sendable {
         let problem: String
         do {
             let response = try await transport.send(
-                StoreRequest("GET", address), timeout: Limits.googleCallWaitMax, bytesMax: Limits.accessTokenBytesMax)
+                StoreRequest("GET", address), timeout: Limits.signingKeysCallMax, bytesMax: Limits.accessTokenBytesMax)
             if response.status == 200 {
                 let keys = try JSONWebKeySet(decoding: response.body)
                 let age = min(Self.maxAge(response.cacheControl) ?? Limits.signingKeysPause, Limits.signingKeysAgeMax)
@@ -97,7 +106,9 @@ package final class GoogleSigningKeys: Sendable {
             problem = "\(error)"
         }
         logger.warning("signing keys of Google not fetched", metadata: ["error": "\(problem)"])
-        state.withLock { $0.failedAt = start }
+        // From the end on: after a call that timed out, the next one would follow at once.
+        let end = clock.now()
+        state.withLock { $0.failedAt = end }
         return nil
     }
 

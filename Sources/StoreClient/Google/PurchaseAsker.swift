@@ -34,22 +34,23 @@ struct PurchaseAsker: Sendable {
     ///
     /// If the task is cancelled, the question is abandoned, or its answer is stored to the end.
     ///
-    /// - Parameter source: `googleDevice` for a purchase that a backend hands in.
+    /// - Parameters:
+    ///   - source: `googleDevice` for a purchase that a backend hands in.
+    ///   - isProven: Whether Google signed the purchase that is handed in.
     /// - Throws: ``ReadError``, ``AppendError``. Then the purchase is due again when the claim ends.
     func ask(
         _ claim: ClaimedPurchase, of app: GoogleApp, priority: AskPriority = .check,
-        source: EventSource = .googleAPI
+        source: EventSource = .googleAPI, isProven: Bool = false
     ) async throws -> Outcome {
         guard let token = PurchaseToken(claim.purchaseToken) else {
             return try await end(claim, PurchaseRecord(askedAt: clock.date(), result: .refused))
         }
         let pending = try await queue.pendingNotifications(of: claim)
-        let appended = try await appendVoids(pending, claim, app)
-        let notices = pending.filter { stored in !appended.contains { $0.position == stored.position } }
-            .flatMap { Self.notification($0)?.facts ?? [] }
+        let notices = try await notices(of: pending, claim, app)
         let subject = PlayStatement.Subject(
             packageName: app.packageName, purchaseToken: token, environment: claim.environment, notices: notices)
-        let (resource, outcome) = await question(token, claim, app, priority)
+        let isStranger = !isProven && isStranger(claim, pending, app, source)
+        let (resource, outcome) = await question(token, claim, app, isStranger ? .stranger : priority)
         if case .unavailable(Unavailability.cancelled.rawValue, _) = outcome {
             try await queue.release(claim)
             return Outcome(record: nil)
@@ -57,7 +58,9 @@ struct PurchaseAsker: Sendable {
         // A separate task: this one may be cancelled, and an answer that is there is stored nevertheless.
         return try await Task {
             try await settle(
-                outcome, resource, Question(claim: claim, app: app, token: token, subject: subject), pending, source)
+                outcome, resource,
+                Question(claim: claim, app: app, token: token, subject: subject, isStranger: isStranger), pending,
+                source)
         }.value
     }
 
@@ -67,12 +70,44 @@ struct PurchaseAsker: Sendable {
         let app: GoogleApp
         let token: PurchaseToken
         let subject: PlayStatement.Subject
+        let isStranger: Bool
     }
 
     /// The notification of the log; nil if it says nothing about a purchase.
     static func notification(_ stored: PurchaseQueue.StoredNotification) -> DeveloperNotification? {
         guard let message = try? PushMessage(decoding: stored.body), !message.isAmbiguous else { return nil }
         return message.notification
+    }
+
+    /// Whether nothing proves that the purchase exists: Google has not answered about it, and no genuine push named it. Anyone
+    /// can hand such purchases in.
+    private func isStranger(
+        _ claim: ClaimedPurchase, _ pending: [PurchaseQueue.StoredNotification], _ app: GoogleApp,
+        _ source: EventSource
+    ) -> Bool {
+        guard claim.answerPosition == nil, claim.environment == nil else { return false }
+        if app.play.pushAuthentication == .none { return true }
+        let isNamed = claim.notification != nil || !pending.isEmpty
+        return !isNamed && (source == .googleDevice || !claim.customerIds.isEmpty)
+    }
+
+    /// What the notifications say and the answer does not.
+    ///
+    /// Nothing, if anyone may have sent them: then only the answer and the list of voided purchases count, and the list is
+    /// asked for soon after a void.
+    private func notices(
+        of pending: [PurchaseQueue.StoredNotification], _ claim: ClaimedPurchase, _ app: GoogleApp
+    ) async throws -> [PurchaseFact] {
+        guard app.play.pushAuthentication != .none else {
+            let isVoided = pending.contains { stored in
+                if case .voidedPurchase? = Self.notification(stored)?.content { true } else { false }
+            }
+            if isVoided { try await queue.requestVoids(of: app.packageName, at: clock.date()) }
+            return []
+        }
+        let appended = try await appendVoids(pending, claim, app)
+        return pending.filter { stored in !appended.contains { $0.position == stored.position } }
+            .flatMap { Self.notification($0)?.facts ?? [] }
     }
 
     /// Appends what notifications say about voids of a purchase whose stream is known: it counts without an answer.
@@ -128,10 +163,15 @@ struct PurchaseAsker: Sendable {
         switch outcome {
         case .answered(let answer): return try await keep(answer, resource, question, pending, source)
         case .refused(let refusal): return try await settle(refusal, question, pending)
-        case .credentialsRejected: return try await stop(.credentialsRejected, claim)
-        case .forbidden: return try await stop(.forbidden, claim)
+        case .credentialsRejected: return try await stop(.credentialsRejected, claim, Limits.keyRejectedPause)
+        // Google may forbid a single purchase: then others go on.
+        case .forbidden: return try await stop(.forbidden, claim, client.isHeld(question.app) ?? .zero)
         case .unavailable(let label, let retryAfter):
             if label == Unavailability.budget.rawValue || label == Unavailability.breakerOpen.rawValue {
+                // The share of strangers is used up, and others go on.
+                if question.isStranger {
+                    return try await end(claim, failure(.unavailable, claim, shortestPause: retryAfter))
+                }
                 // Not a failure of this purchase, which stays due.
                 try await queue.release(claim)
                 return Outcome(record: nil, pause: max(retryAfter, Limits.roundPauseMin))
@@ -297,13 +337,16 @@ struct PurchaseAsker: Sendable {
     }
 
     /// Records that the account cannot ask: the next question about the app would fail as well.
-    private func stop(_ result: PurchaseResult, _ claim: ClaimedPurchase) async throws -> Outcome {
+    /// - Parameter pause: Of the other questions about the app.
+    private func stop(
+        _ result: PurchaseResult, _ claim: ClaimedPurchase, _ pause: Duration
+    ) async throws -> Outcome {
         var record = PurchaseRecord(askedAt: clock.date(), result: result)
         record.failures = claim.failures + 1
         record.next = PurchaseRecord.Next(
             at: record.askedAt.advanced(by: Limits.keyRejectedPause), rank: claim.rank)
         var outcome = try await end(claim, record)
-        outcome.pause = Limits.keyRejectedPause
+        outcome.pause = pause
         return outcome
     }
 

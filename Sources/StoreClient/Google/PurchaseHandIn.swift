@@ -106,6 +106,7 @@ package struct PurchaseHandIn: Sendable {
     package func handIn(_ handed: Handed, app: String, customerId: String?) async throws -> Verdict {
         guard let app = apps[app] else { preconditionFailure("the app is not configured") }
         let purchase: (token: PurchaseToken, productId: String?)
+        var isProven = false
         switch handed {
         case .token(let token, let productId): purchase = (token, productId)
         case .signed(let text, let signature):
@@ -115,6 +116,7 @@ package struct PurchaseHandIn: Sendable {
             do throws(SignedPurchaseRefusal) {
                 let signed = try key.verify(text, signature: signature, packageName: app.packageName)
                 purchase = (signed.purchaseToken, signed.productId)
+                isProven = true
             } catch {
                 return .refused(.signature(error))
             }
@@ -127,7 +129,7 @@ package struct PurchaseHandIn: Sendable {
             ], of: app.packageName)
         let token = purchase.token
         let outcome = try await withThrowingTaskGroup(of: Asked?.self) { group in
-            group.addTask { try await ask(token, app) }
+            group.addTask { [isProven] in try await ask(token, app, isProven: isProven) }
             group.addTask {
                 try? await clock.sleep(clock.now() + Limits.handInWaitMax)
                 return nil
@@ -151,14 +153,15 @@ package struct PurchaseHandIn: Sendable {
     }
 
     /// Asks about a purchase, once no other process does.
-    private func ask(_ token: PurchaseToken, _ app: GoogleApp) async throws -> Asked {
+    private func ask(_ token: PurchaseToken, _ app: GoogleApp, isProven: Bool) async throws -> Asked {
         while true {
             try Task.checkCancellation()
             let now = clock.date()
             let claim = try await queue.claim(
                 token.text, of: app.packageName, at: now, until: now.advanced(by: Limits.purchaseClaimMax))
             if let claim {
-                let outcome = try await asker.ask(claim, of: app, priority: .handIn, source: .googleDevice)
+                let outcome = try await asker.ask(
+                    claim, of: app, priority: .handIn, source: .googleDevice, isProven: isProven)
                 return Asked(wasKnown: claim.answerPosition != nil, outcome: outcome)
             }
             try await clock.sleep(clock.now() + Limits.handInLookInterval)

@@ -102,7 +102,7 @@ package struct VoidAudits: Sendable {
         var rowsOpen: Int64 = 0
         for app in apps {
             let last = try await voids.lastAudit(of: app.packageName)
-            if let last, last.auditedAt.duration(to: now) < Limits.voidAuditInterval {
+            if let last, !isDue(after: last, at: now) {
                 oldest = max(oldest, last.auditedAt.duration(to: now))
                 continue
             }
@@ -116,6 +116,16 @@ package struct VoidAudits: Sendable {
         age.record(oldest / .seconds(1))
         open.record(rowsOpen)
         return audits
+    }
+
+    /// Whether the daily comparison is due, or one that pushes without authentication ask for: Google may list a void some
+    /// time after it was announced.
+    private func isDue(after last: VoidLog.Audit, at now: Instant) -> Bool {
+        if last.auditedAt.duration(to: now) >= Limits.voidAuditInterval { return true }
+        guard let requestedAt = last.requestedAt, last.auditedAt.duration(to: now) >= Limits.voidAuditPause else {
+            return false
+        }
+        return last.auditedAt < requestedAt.advanced(by: Limits.voidRequestedFor)
     }
 
     /// - Parameter rowsOpen: Grows by the rows about purchases of which Google gives no usable answer now. They keep no other

@@ -15,6 +15,7 @@ package struct HandInService: Sendable {
     private let log: LogReader
     private let clock: StoreClock
     private let random: @Sendable () -> Double
+    private let roots: RootCertificates
     private let metrics: HandInMetrics
     private let logger: Logger
 
@@ -33,10 +34,11 @@ package struct HandInService: Sendable {
     /// - Parameters:
     ///   - handIns: With the rights of `subledger_receiver`.
     ///   - log: With the rights of `subledger_reader`, as well as `subscriptions`.
+    ///   - roots: Accepted besides Apple's, for the signatures of receipts.
     ///   - random: Returns numbers from 0 up to but excluding 1, for the pauses between questions.
     package init(
         client: ReceiptClient, apps: [App], handIns: HandInLog, log: LogReader, subscriptions: SubscriptionReader,
-        appender: Appender, links: LinkService, clock: StoreClock,
+        appender: Appender, links: LinkService, clock: StoreClock, roots: RootCertificates = .apple,
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
         metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
     ) {
@@ -46,6 +48,7 @@ package struct HandInService: Sendable {
         self.log = log
         self.clock = clock
         self.random = random
+        self.roots = roots
         self.logger = logger
         answers = HandInAnswers(
             answers: AnswerStore(
@@ -76,7 +79,9 @@ package struct HandInService: Sendable {
         switch claim {
         case .claimed(let claimed):
             return try await holding(claimed) {
-                try await settle(claimed, await ask(receipt, configured, within: Limits.handInWaitMax))
+                guard let priority = priority(of: receipt, app) else { return try await refuseOfOtherApp(claimed) }
+                return try await settle(
+                    claimed, await ask(receipt, configured, priority, within: Limits.handInWaitMax))
             }
         case .known(let known):
             let handIn = try await waitWhileAsked(known)
@@ -94,7 +99,9 @@ package struct HandInService: Sendable {
             return
         }
         _ = try await holding(claim) {
-            try await settle(claim, await client.ask(Receipt(stored: claim.bytes), app: app, priority: .handIn))
+            let receipt = Receipt(stored: claim.bytes)
+            guard let priority = priority(of: receipt, claim.app) else { return try await refuseOfOtherApp(claim) }
+            return try await settle(claim, await client.ask(receipt, app: app, priority: priority))
         }
     }
 
@@ -152,6 +159,20 @@ package struct HandInService: Sendable {
         }
     }
 
+    /// With which priority Apple is asked: a receipt that Apple did not sign for the app may be invented, and has the share of
+    /// strangers. Nil if it names another app: Apple need not be asked.
+    private func priority(of receipt: Receipt, _ app: String) -> AskPriority? {
+        guard let container = ReceiptContainer(receipt, roots: roots), let bundleId = container.bundleId else {
+            return .stranger
+        }
+        guard bundleId == app else { return nil }
+        return container.isSignedByApple ? .handIn : .stranger
+    }
+
+    private func refuseOfOtherApp(_ claim: ClaimedReceipt) async throws -> Verdict {
+        try await record(.refused, HandIn.Findings(problem: ReceiptRefusal.otherApp.label), claim)
+    }
+
     private func waitWhileAsked(_ known: HandIn) async throws -> HandIn {
         let end = clock.now() + Limits.handInWaitMax
         var latest = known
@@ -162,9 +183,11 @@ package struct HandInService: Sendable {
         return latest
     }
 
-    private func ask(_ receipt: Receipt, _ app: App, within limit: Duration) async -> ReceiptOutcome {
+    private func ask(
+        _ receipt: Receipt, _ app: App, _ priority: AskPriority, within limit: Duration
+    ) async -> ReceiptOutcome {
         await withTaskGroup(of: ReceiptOutcome?.self) { group in
-            group.addTask { await client.ask(receipt, app: app, priority: .handIn) }
+            group.addTask { await client.ask(receipt, app: app, priority: priority) }
             group.addTask {
                 try? await clock.sleep(clock.now() + limit)
                 return nil

@@ -2,6 +2,8 @@ import AppStore
 import Synchronization
 
 /// Admits the calls of one app within its ``CallBudget``, in the order of their ranks.
+///
+/// Calls of strangers use at most half of the calls a minute and of the calls in flight.
 final class CallGate: Sendable {
     enum Admission: Sendable, Hashable {
         /// The caller must call ``CallGate/leave(isUnused:)`` exactly once.
@@ -19,6 +21,9 @@ final class CallGate: Sendable {
     private struct State: Sendable {
         var meter: BudgetMeter
         var inFlight = 0
+        /// The share of strangers.
+        var strangersMeter: BudgetMeter
+        var strangersInFlight = 0
         /// By rank, each in order of arrival.
         var queues = [[Waiter]](repeating: [], count: CallRank.allCases.count)
         var lastId: UInt64 = 0
@@ -26,11 +31,26 @@ final class CallGate: Sendable {
         var wakeAt: ContinuousClock.Instant?
 
         var waiting: Int { queues.reduce(0) { $0 + $1.count } }
+
+        /// The rank of the next call that may be made when the budget has room.
+        func next(at now: ContinuousClock.Instant, strangersMax: Int) -> Int? {
+            let mayBeStranger = strangersInFlight < strangersMax && strangersMeter.readyAt <= now
+            return CallRank.allCases.first { rank in
+                !queues[rank.rawValue].isEmpty && (mayBeStranger || !rank.isOfStranger)
+            }?.rawValue
+        }
+
+        /// When the share of strangers has room, if one waits for that.
+        func strangersReadyAt(strangersMax: Int) -> ContinuousClock.Instant? {
+            let isWaiting = CallRank.allCases.contains { $0.isOfStranger && !queues[$0.rawValue].isEmpty }
+            return isWaiting && strangersInFlight < strangersMax ? strangersMeter.readyAt : nil
+        }
     }
 
     private let budget: CallBudget
     private let clock: StoreClock
     private let onWait: @Sendable () -> Void
+    private var strangersMax: Int { max(1, budget.concurrency / 2) }
     private let state: Mutex<State>
 
     /// - Parameter onWait: Called for each call that is not admitted immediately.
@@ -38,7 +58,9 @@ final class CallGate: Sendable {
         self.budget = budget
         self.clock = clock
         self.onWait = onWait
-        state = Mutex(State(meter: BudgetMeter(budget, at: clock.now())))
+        let half = CallBudget(callsPerMinute: max(1, budget.callsPerMinute / 2), concurrency: 1)
+        let now = clock.now()
+        state = Mutex(State(meter: BudgetMeter(budget, at: now), strangersMeter: BudgetMeter(half, at: now)))
     }
 
     /// The number of calls that wait.
@@ -64,11 +86,16 @@ final class CallGate: Sendable {
 
     /// Ends a call.
     ///
-    /// - Parameter isUnused: True if no request was sent, so that it does not count against the budget.
-    func leave(isUnused: Bool = false) {
+    /// - Parameters:
+    ///   - rank: With which it entered.
+    ///   - isUnused: True if no request was sent, so that it does not count against the budget.
+    func leave(_ rank: CallRank, isUnused: Bool = false) {
         state.withLock { state in
             state.inFlight -= 1
             if isUnused { state.meter.putBack() }
+            guard rank.isOfStranger else { return }
+            state.strangersInFlight -= 1
+            if isUnused { state.strangersMeter.putBack() }
         }
         serve()
     }
@@ -84,6 +111,15 @@ final class CallGate: Sendable {
                 let ahead = state.queues[...rank.rawValue].reduce(0) { $0 + $1.count }
                 let wait = state.meter.wait(for: ahead + 1, at: now)
                 if wait > Limits.budgetWaitMax { return .refused(wait: wait) }
+                if rank.isOfStranger {
+                    let strangers =
+                        state.queues[CallRank.strangerContinued.rawValue].count
+                        + state.queues[CallRank.stranger.rawValue].count
+                    let wait = state.strangersMeter.wait(for: strangers + 1, at: now)
+                    if wait > Limits.strangerWaitMax { return .refused(wait: wait) }
+                    // Each of those in flight may take as long as a hand-in waits.
+                    if strangers >= Limits.strangersWaitingMax { return .refused(wait: Limits.unavailablePause) }
+                }
                 if state.waiting >= Limits.waitingMax { return .refused(wait: Limits.unavailablePause) }
             }
             state.queues[rank.rawValue].append(waiter)
@@ -115,15 +151,21 @@ final class CallGate: Sendable {
         let now = clock.now()
         let (admitted, timer) = state.withLock { state -> ([Waiter], ContinuousClock.Instant?) in
             var admitted: [Waiter] = []
-            while state.inFlight < budget.concurrency, let rank = state.queues.firstIndex(where: { !$0.isEmpty }) {
-                guard state.meter.take(at: now) else {
-                    let readyAt = state.meter.readyAt
+            while state.inFlight < budget.concurrency {
+                let next = state.next(at: now, strangersMax: strangersMax)
+                guard let next, state.meter.take(at: now) else {
+                    let readyAt = next == nil ? state.strangersReadyAt(strangersMax: strangersMax) : state.meter.readyAt
+                    guard let readyAt else { break }
                     if let wakeAt = state.wakeAt, wakeAt <= readyAt { return (admitted, nil) }
                     state.wakeAt = readyAt
                     return (admitted, readyAt)
                 }
                 state.inFlight += 1
-                admitted.append(state.queues[rank].removeFirst())
+                if CallRank.allCases[next].isOfStranger {
+                    state.strangersInFlight += 1
+                    _ = state.strangersMeter.take(at: now)
+                }
+                admitted.append(state.queues[next].removeFirst())
             }
             return (admitted, nil)
         }

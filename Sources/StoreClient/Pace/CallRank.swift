@@ -1,7 +1,10 @@
-/// Why a question is asked. While the budget is short, all hand-ins come before checks, and those before backfills.
+/// Why a question is asked. While the budget is short, all hand-ins come before checks, and those before backfills. Hand-ins
+/// of strangers have a share of their own, so that they come before nothing for long.
 package enum AskPriority: Sendable, CaseIterable {
     /// A backend handed a receipt in, and a customer may be waiting.
     case handIn
+    /// The same, and nothing proves that the purchase exists: anyone can invent one.
+    case stranger
     /// A scheduled check of a subscription.
     case check
     /// The past of an account is read, which changes nothing that happens now.
@@ -13,6 +16,8 @@ enum CallRank: Int, Sendable, CaseIterable {
     /// A further call of a question, such as a retry. It comes first, so that questions that have begun end.
     case handInContinued
     case handIn
+    case strangerContinued
+    case stranger
     case checkContinued
     case check
     case backfillContinued
@@ -22,10 +27,13 @@ enum CallRank: Int, Sendable, CaseIterable {
         self =
             switch priority {
             case .handIn: isFirst ? .handIn : .handInContinued
+            case .stranger: isFirst ? .stranger : .strangerContinued
             case .check: isFirst ? .check : .checkContinued
             case .backfill: isFirst ? .backfill : .backfillContinued
             }
     }
 
-    var isFirst: Bool { self == .handIn || self == .check || self == .backfill }
+    var isFirst: Bool { self == .handIn || self == .stranger || self == .check || self == .backfill }
+
+    var isOfStranger: Bool { self == .stranger || self == .strangerContinued }
 }

@@ -63,7 +63,10 @@ package final class ReceiptClient: Sendable {
                     return .unavailable(Unavailability.cancelled.rawValue, retryAfter: .zero)
                 }
             case .end(let outcome):
-                if case .secretRejected = outcome { secretAlarm.note(app.bundleId, at: clock.now()) }
+                // Apple answers the same about a receipt of another developer's app, which anyone can hand in.
+                if case .secretRejected = outcome, priority != .stranger {
+                    secretAlarm.note(app.bundleId, at: clock.now())
+                }
                 return outcome
             }
         }
@@ -101,14 +104,14 @@ package final class ReceiptClient: Sendable {
         let start = clock.now()
         // It may have opened while the call waited.
         guard case .call(let permit) = breaker.begin(at: start) else {
-            gate.leave(isUnused: true)
+            gate.leave(rank, isUnused: true)
             return .notMade(.breakerOpen, retryAfter: breaker.rejection(at: start) ?? Limits.probePause)
         }
         let call = await send(receipt, to: host, secret: secret)
         let end = clock.now()
         breaker.end(permit, CircuitBreaker.Result(call), at: end)
         metrics.note(call, to: host, duration: end - start)
-        gate.leave()
+        gate.leave(rank)
         return call
     }
 

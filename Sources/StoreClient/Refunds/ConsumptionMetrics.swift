@@ -5,6 +5,7 @@ import Subscriptions
 /// is visible as an increase from zero.
 struct ConsumptionMetrics: Sendable {
     private let counters: [String: [RefundRequest.Answer.State: Counter]]
+    private let unreadable: [StreamKey: Gauge]
 
     init(apps: [String], factory: any MetricsFactory) {
         var counters: [String: [RefundRequest.Answer.State: Counter]] = [:]
@@ -18,6 +19,21 @@ struct ConsumptionMetrics: Sendable {
             }
         }
         self.counters = counters
+        var unreadable: [StreamKey: Gauge] = [:]
+        for app in apps {
+            for environment in [Environment.production, .sandbox] {
+                let gauge = Gauge(
+                    label: "subledger_consumption_requests_unreadable",
+                    dimensions: [("app", app), ("environment", environment.rawValue)], factory: factory)
+                gauge.record(0)
+                unreadable[StreamKey(app: app, environment: environment)] = gauge
+            }
+        }
+        self.unreadable = unreadable
+    }
+
+    func note(unreadable count: Int, in stream: StreamKey) {
+        unreadable[stream]?.record(count)
     }
 
     func note(_ state: RefundRequest.Answer.State, of app: String, count: Int = 1) {

@@ -4,6 +4,7 @@ import EventLog
 import Logging
 import Metrics
 import Subscriptions
+import Synchronization
 
 /// Tells Apple about purchases for which refunds are requested: what backends answer, or the policies of products.
 ///
@@ -18,6 +19,8 @@ package final class ConsumptionSender: Sendable {
     private let clock: StoreClock
     private let random: @Sendable () -> Double
     private let metrics: ConsumptionMetrics
+    /// The streams with requests that cannot be read. Each is logged once.
+    private let failed = Mutex<Set<StreamKey>>([])
     private let logger: Logger
 
     /// - Parameters:
@@ -70,7 +73,8 @@ package final class ConsumptionSender: Sendable {
         await leadership.release()
     }
 
-    /// Applies the policies and sends the answers that are due at an instant, if no other process does.
+    /// Applies the policies and sends the answers that are due at an instant, if no other process does. A stream or a request
+    /// that cannot be read keeps no other from it.
     ///
     /// - Returns: The number of answers that were sent, whatever came of them.
     package func round(at now: Instant) async throws(ReadError) -> Int {
@@ -78,7 +82,13 @@ package final class ConsumptionSender: Sendable {
         var sent = 0
         for app in apps {
             for host in ReceiptHost.allCases where app.environments.contains(host.environment) {
-                sent += try await round(StreamKey(app: app.bundleId, environment: host.environment), app, host, now)
+                let stream = StreamKey(app: app.bundleId, environment: host.environment)
+                do throws(ReadError) {
+                    sent += try await round(stream, app, host, now)
+                } catch {
+                    guard error != .unavailable else { throw error }
+                    note(unreadable: 1, in: stream)
+                }
             }
         }
         return sent
@@ -93,7 +103,8 @@ package final class ConsumptionSender: Sendable {
             metrics.note(.late, of: stream.app, count: late)
             logger.warning("answers to refund requests too late", metadata: Self.metadata(stream, ["count": "\(late)"]))
         }
-        let due = try await log.due(in: stream, at: now, limit: Limits.consumptionAnswersMax)
+        let (due, unreadable) = try await log.due(in: stream, at: now, limit: Limits.consumptionAnswersMax)
+        note(unreadable: unreadable, in: stream)
         let failure = await withTaskGroup(of: ReadError?.self) { group in
             var failure: ReadError?
             for (number, request) in due.enumerated() {
@@ -114,10 +125,30 @@ package final class ConsumptionSender: Sendable {
         return due.count
     }
 
+    private func note(unreadable count: Int, in stream: StreamKey) {
+        metrics.note(unreadable: count, in: stream)
+        let isNew = failed.withLock { failed in
+            guard count > 0 else {
+                failed.remove(stream)
+                return false
+            }
+            return failed.insert(stream).inserted
+        }
+        guard isNew else { return }
+        logger.warning(
+            "refund requests cannot be read; the others are answered",
+            metadata: Self.metadata(stream, ["count": "\(count)"]))
+    }
+
     // MARK: One answer
 
     private func answer(_ request: RefundRequest, _ app: App, _ host: ReceiptHost) async throws(ReadError) {
-        guard let answer = request.answer, let content = answer.content else { return }
+        guard let answer = request.answer else { return }
+        guard let content = answer.content else {
+            // It would be due for ever, before others.
+            try await record(.refused, "the answer has no content", request, answer)
+            return
+        }
         let call: ConsumptionRequest
         do throws(ConsumptionAnswer.Malformed) {
             call = try ConsumptionRequest(content, about: request.purchase)

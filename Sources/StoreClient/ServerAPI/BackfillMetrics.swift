@@ -9,15 +9,18 @@ struct BackfillMetrics: Sendable {
         case read
         case notFound = "not_found"
         case refused
+        case unavailable
     }
 
     private let results: [String: [Result: Counter]]
     private let waiting: [StreamKey: Gauge]
+    private let open: [StreamKey: Gauge]
 
     /// - Parameter apps: Their bundle ids.
     init(apps: [String], factory: any MetricsFactory) {
         var results: [String: [Result: Counter]] = [:]
         var waiting: [StreamKey: Gauge] = [:]
+        var open: [StreamKey: Gauge] = [:]
         for app in apps {
             for result in Result.allCases {
                 let counter = Counter(
@@ -32,14 +35,24 @@ struct BackfillMetrics: Sendable {
                     dimensions: [("app", app), ("environment", environment.rawValue)], factory: factory)
                 gauge.record(0)
                 waiting[StreamKey(app: app, environment: environment)] = gauge
+                let accounts = Gauge(
+                    label: "subledger_backfill_accounts_open",
+                    dimensions: [("app", app), ("environment", environment.rawValue)], factory: factory)
+                accounts.record(0)
+                open[StreamKey(app: app, environment: environment)] = accounts
             }
         }
         self.results = results
         self.waiting = waiting
+        self.open = open
     }
 
     func note(_ result: Result, of app: String) {
         results[app]?[result]?.increment()
+    }
+
+    func note(open accounts: Int64, in stream: StreamKey) {
+        open[stream]?.record(accounts)
     }
 
     func note(waiting events: Int64, in stream: StreamKey) {

@@ -21,6 +21,15 @@ package final class HistoryBackfills: Sendable {
     private let logger: Logger
     /// When a stream may be asked about again whose store does not answer.
     private let held = Mutex<[StreamKey: Instant]>([:])
+    /// The accounts of a stream that hold it up, by their first purchases.
+    private let failures = Mutex<[StreamKey: [String: Failure]]>([:])
+    /// When the App Store last answered about an account.
+    private let answered = Mutex<[Environment: Instant]>([:])
+
+    private struct Failure {
+        var attempts = 0
+        let since: Instant
+    }
 
     /// - Parameters:
     ///   - log: With the rights of `subledger_poller`.
@@ -103,13 +112,17 @@ package final class HistoryBackfills: Sendable {
             return (0, false)
         }
         metrics.note(waiting: batch.waiting, in: stream)
-        let (read, pause) = try await self.read(batch.accounts, of: app, in: stream.environment)
-        if let pause {
+        let began = clock.date()
+        let result = try await self.read(batch.accounts, of: app, in: stream.environment)
+        let read = result.read
+        if let pause = result.pause, !isGivenUp(result, stream, app, began) {
             held.withLock { $0[stream] = clock.date().advanced(by: pause) }
             return (read, false)
         }
         guard !Task.isCancelled else { return (read, false) }
         try await log.record(batch.last, in: stream)
+        failures.withLock { $0[stream] = nil }
+        metrics.note(open: 0, in: stream)
         metrics.note(waiting: batch.hasMore ? batch.waiting : 0, in: stream)
         if read > 0 {
             logger.info(
@@ -124,35 +137,88 @@ package final class HistoryBackfills: Sendable {
 
     // MARK: Accounts
 
-    /// Reads accounts, a few at a time.
-    ///
-    /// - Returns: The number that was read, and how long to wait if not all could be.
+    /// What came of the accounts of a batch.
+    private struct BatchResult {
+        /// The number that was read.
+        var read = 0
+        /// How long to wait before the others are tried again; nil if there are none.
+        var pause: Duration?
+        /// The first purchases of those that could not be read.
+        var open: [String] = []
+        /// Whether the rest of the batch was not tried, because the App Store seems to be away.
+        var isCutShort = false
+    }
+
+    /// Whether accounts that cannot be read are left out: all others of the batch are read, and about these the App Store has
+    /// not answered in several attempts, while it answered about others, or for a day. A later event about them leads to
+    /// another attempt.
+    private func isGivenUp(_ result: BatchResult, _ stream: StreamKey, _ app: App, _ began: Instant) -> Bool {
+        metrics.note(open: Int64(result.open.count), in: stream)
+        let (open, isNew) = failures.withLock { failures in
+            let isNew = failures[stream] == nil
+            var known = failures[stream] ?? [:]
+            for id in result.open { known[id, default: Failure(since: began)].attempts += 1 }
+            failures[stream] = known
+            return (result.open.compactMap { known[$0] }, isNew)
+        }
+        let answeredAt = answered.withLock { $0[stream.environment] } ?? .earliest
+        let now = clock.date()
+        let isGivenUp =
+            !result.isCutShort
+            && open.allSatisfy { failure in
+                failure.attempts >= Limits.backfillAttemptsMax
+                    && (answeredAt > failure.since || failure.since.duration(to: now) >= Limits.backfillFailureAgeMax)
+            }
+        if isNew || isGivenUp {
+            logger.warning(
+                isGivenUp ? "histories given up: the App Store does not answer about them" : "histories not read yet",
+                metadata: [
+                    "stream.app": "\(stream.app)", "stream.environment": "\(stream.environment.rawValue)",
+                    "accounts": "\(result.open.count)",
+                ])
+        }
+        if isGivenUp { for _ in result.open { metrics.note(.unavailable, of: app.bundleId) } }
+        return isGivenUp
+    }
+
+    /// Reads accounts, a few at a time. One that cannot be read keeps no other from it.
     private func read(
         _ accounts: [[String]], of app: App, in environment: Environment
-    ) async throws -> (read: Int, pause: Duration?) {
-        try await withThrowingTaskGroup(of: (read: Int, pause: Duration?).self) { group in
+    ) async throws -> BatchResult {
+        try await withThrowingTaskGroup(of: (ids: [String], read: Int, stop: Stop?).self) { group in
             var waiting = accounts[...]
             for ids in waiting.prefix(Limits.backfillAccountsMax) {
                 group.addTask { try await self.read(ids, of: app, in: environment) }
             }
             waiting = waiting.dropFirst(Limits.backfillAccountsMax)
-            var total = 0
-            var longest: Duration?
-            while let (read, pause) = try await group.next() {
-                total += read
-                if let pause { longest = max(longest ?? pause, pause) }
-                if longest == nil, let next = waiting.popFirst() {
+            var result = BatchResult()
+            while let (ids, read, stop) = try await group.next() {
+                result.read += read
+                if let stop {
+                    result.pause = max(result.pause ?? stop.pause, stop.pause)
+                    result.open.append(ids.first ?? "")
+                    // So many are not the fault of single accounts.
+                    if stop.isOfAll || result.open.count >= Limits.backfillFailuresMax { result.isCutShort = true }
+                }
+                if !result.isCutShort, let next = waiting.popFirst() {
                     group.addTask { try await self.read(next, of: app, in: environment) }
                 }
             }
-            return (total, longest)
+            return result
         }
+    }
+
+    /// Why an account is not read to its end.
+    private struct Stop {
+        let pause: Duration
+        /// Whether no other account can be read either.
+        var isOfAll = false
     }
 
     /// Reads an account by the first of its purchases, and those that its history does not have.
     private func read(
         _ ids: [String], of app: App, in environment: Environment
-    ) async throws -> (read: Int, pause: Duration?) {
+    ) async throws -> (ids: [String], read: Int, stop: Stop?) {
         var read = 0
         for id in ids {
             // What Apple is still delivering is left to its attempts, and to the audit of yesterday.
@@ -160,17 +226,23 @@ package final class HistoryBackfills: Sendable {
             let outcome = try await backfiller.read(
                 id, of: app, in: environment, priority: .backfill, notificationsBefore: end)
             switch outcome {
+            case .read, .notFound, .refused:
+                let now = clock.date()
+                answered.withLock { $0[environment] = now }
+            case .known, .keyRejected, .unavailable: break
+            }
+            switch outcome {
             case .read:
                 read += 1
                 metrics.note(.read, of: app.bundleId)
             case .known: break
             case .notFound: note(.notFound, app, environment)
             case .refused: note(.refused, app, environment)
-            case .keyRejected: return (read, Limits.keyRejectedPause)
-            case .unavailable(let pause): return (read, max(pause, Limits.roundPauseMin))
+            case .keyRejected: return (ids, read, Stop(pause: Limits.keyRejectedPause, isOfAll: true))
+            case .unavailable(let pause): return (ids, read, Stop(pause: max(pause, Limits.roundPauseMin)))
             }
         }
-        return (read, nil)
+        return (ids, read, nil)
     }
 
     /// Notes an account that cannot be read. A later event about it leads to another attempt.

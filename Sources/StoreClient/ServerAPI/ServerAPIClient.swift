@@ -161,14 +161,14 @@ package final class ServerAPIClient: Sendable {
         let start = clock.now()
         // It may have opened while the call waited.
         guard case .call(let permit) = breaker.begin(at: start) else {
-            lane.gate.leave(isUnused: true)
+            lane.gate.leave(rank, isUnused: true)
             return .notMade(.breakerOpen, retryAfter: breaker.rejection(at: start) ?? Limits.probePause)
         }
         let call = await send(request, to: host, token)
         let end = clock.now()
         breaker.end(permit, call.breakerResult, at: end)
         metrics.note(call.label, request.endpoint, host, duration: end - start)
-        lane.gate.leave()
+        lane.gate.leave(rank)
         return call
     }
 

@@ -1,7 +1,7 @@
 import EventLog
 
 /// Checks the hash chains of all streams without reading bodies, which takes a fraction of the time of a
-/// ``DatabaseVerifier``, and stops at the first bad event.
+/// ``DatabaseVerifier``.
 package struct ChainVerifier {
     let log: LogAudit
     let heads: HeadCheck
@@ -17,29 +17,30 @@ package struct ChainVerifier {
         var outcome = VerificationOutcome()
         let streams = try await log.streams()
         let total = streams.reduce(0) { $0 + $1.last }
-        outcome.finding = heads.firstProblem(in: streams)
-        for stream in streams where outcome.finding == nil {
+        for finding in heads.problems(in: streams) { outcome.add(finding) }
+        for stream in streams {
             outcome.streams += 1
-            let before = outcome.events
-            outcome.finding = try await firstProblem(in: stream) { position in
-                outcome.events = before + position
-                onEvents(outcome.events, total)
-            }
+            try await check(stream, &outcome) { onEvents($0, total) }
         }
         return outcome
     }
 
-    private func firstProblem(in stream: AuditedStream, onProgress: (Int64) -> Void) async throws -> Finding? {
-        guard stream.key != nil else { return .unregistered(stream) }
-        var walk = ChainWalk(stream, heads: heads.heads)
-        if let finding = walk.start() { return finding }
+    private func check(
+        _ stream: AuditedStream, _ outcome: inout VerificationOutcome, onProgress: (Int64) -> Void
+    ) async throws {
+        guard stream.key != nil else { return outcome.add(.unregistered(stream)) }
+        var walk = ChainWalk(stream, heads: heads.signed)
+        outcome.add(walk.start())
         while true {
             let links = try await log.links(of: stream, after: walk.position)
-            guard !links.isEmpty else { return walk.end() }
+            guard !links.isEmpty else { return outcome.add(walk.end()) }
             for link in links {
-                if let finding = walk.next(link) { return finding }
+                let (before, itself) = walk.next(link)
+                outcome.add(before)
+                outcome.add(itself)
             }
-            onProgress(walk.position)
+            outcome.events += Int64(links.count)
+            onProgress(outcome.events)
         }
     }
 }

@@ -2,6 +2,9 @@ import EventLog
 import Subscriptions
 
 /// Follows the hash chain of one stream from its start, event by event, and compares it with signed heads on the way.
+///
+/// Where the chain is broken, the walk goes on from the stored value: each break is found once, and what follows it is
+/// compared as if there were none.
 struct ChainWalk {
     private let stream: AuditedStream
     private var chain: LogChain
@@ -9,6 +12,8 @@ struct ChainWalk {
     private var heads: ArraySlice<SignedHead>
     /// The position of the last head that the log extends.
     private var confirmed: Int64 = 0
+    /// A head does not match. Neither does any later one then, and they would say nothing more.
+    private var isUnlikeHeads = false
 
     /// - Parameter heads: Of any streams, with valid signatures.
     init(_ stream: AuditedStream, heads: [SignedHead]) {
@@ -27,20 +32,38 @@ struct ChainWalk {
     /// Checks the stream before its first event.
     mutating func start() -> Finding? { passHeads() }
 
-    /// Checks the next event. Returns the finding if it is not the next one, or does not match the chain or a head.
-    mutating func next(_ link: AuditedLink) -> Finding? {
+    /// Checks the next event, and goes on after it in any case.
+    ///
+    /// - Returns: What is wrong with the events before it, and with the event: it does not match the chain or a head.
+    mutating func next(_ link: AuditedLink) -> (before: Finding?, itself: Finding?) {
         guard link.position == position + 1 else {
-            return Finding(stream, position: position + 1, "event is missing")
+            let missing = position + 1...max(position + 1, link.position - 1)
+            chain = LogChain(position: link.position, value: link.chain)
+            // Nothing shows what the event was linked to.
+            heads = heads.drop { $0.head.position < link.position }
+            return (gap(missing), passHeads())
         }
         chain.append(link.digest)
         guard link.chain == chain.value else {
             let before = position == 1 ? "the stream's row" : "the event before it"
-            return Finding(
-                stream, position: position,
-                "does not match the hash chain: received_at, source, dedupe_key, body_sha256, chain_id, revocation or "
-                    + "chain was changed, or \(before)")
+            chain = LogChain(position: position, value: link.chain)
+            _ = passHeads()
+            return (
+                nil,
+                Finding(
+                    stream, position: position,
+                    "does not match the hash chain: received_at, source, dedupe_key, body_sha256, chain_id, "
+                        + "revocation or chain was changed, or \(before)")
+            )
         }
-        return passHeads()
+        return (nil, passHeads())
+    }
+
+    private func gap(_ missing: ClosedRange<Int64>) -> Finding {
+        missing.count == 1
+            ? Finding(stream, position: missing.lowerBound, "event is missing")
+            : Finding(
+                stream, row: "positions \(missing.lowerBound) to \(missing.upperBound): events are missing")
     }
 
     /// Checks that the stream ends here.
@@ -59,7 +82,10 @@ struct ChainWalk {
 
     private mutating func passHeads() -> Finding? {
         while let next = heads.first, next.head.position == position {
-            guard next.head.chain == chain.value else {
+            guard !isUnlikeHeads, next.head.chain == chain.value else {
+                heads = heads.dropFirst()
+                guard !isUnlikeHeads else { continue }
+                isUnlikeHeads = true
                 guard position > 0 else { return Finding(stream, "was registered differently: \(next.summary)") }
                 return Finding(
                     stream, positions: min(confirmed + 1, position)...position,

@@ -14,9 +14,12 @@ package struct HeadCheck: Sendable {
         self.keys = keys
     }
 
-    /// The first head that no key signed, or whose stream is not in the log; nil if there is none.
-    func firstProblem(in streams: [AuditedStream]) -> Finding? {
-        for head in heads {
+    /// Those that one of the keys signed.
+    var signed: [SignedHead] { heads.filter { $0.isSigned(byOneOf: keys) } }
+
+    /// Heads that no key signed, or whose stream is not in the log.
+    func problems(in streams: [AuditedStream]) -> [Finding] {
+        heads.compactMap { head in
             let stream = head.head.stream
             let name = "stream (\(stream.app), \(stream.environment.rawValue)) position \(head.head.position)"
             guard head.isSigned(byOneOf: keys) else {
@@ -25,7 +28,7 @@ package struct HeadCheck: Sendable {
             guard streams.contains(where: { $0.key == stream }) else {
                 return Finding(row: "\(name): the stream is missing: the head was signed at \(head.signedAt)")
             }
+            return nil
         }
-        return nil
     }
 }

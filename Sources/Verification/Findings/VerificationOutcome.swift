@@ -1,10 +1,26 @@
-/// What a verification checked, and the first bad row.
+/// What a verification checked, and every bad event; of the other tables, the first bad row of each stream.
 package struct VerificationOutcome: Sendable {
+    /// The first ``findingsMax`` findings, in the order of streams and positions. Empty if everything is valid.
+    package private(set) var findings: [Finding] = []
+    /// How many findings there are beyond those.
+    package private(set) var further = 0
     /// Nil if everything is valid.
-    package var finding: Finding?
+    package var finding: Finding? { findings.first }
     package var streams = 0
     package var events: Int64 = 0
     package var subscriptions: Int64 = 0
 
+    /// More say nothing that a person could use, and a damaged table would have millions.
+    static let findingsMax = 10_000
+
     package init() {}
+
+    mutating func add(_ finding: Finding?) {
+        guard let finding else { return }
+        guard findings.count < Self.findingsMax else {
+            further += 1
+            return
+        }
+        findings.append(finding)
+    }
 }

@@ -9,43 +9,44 @@ package struct LogVerifier {
     let events: EventVerifier
     let heads: [SignedHead]
 
-    /// Returns the first missing or invalid event; nil if all are valid.
+    /// Adds every missing or invalid event to the outcome, and then the first bad row beside the events.
     ///
-    /// - Parameter onProgress: Called with the number of events checked.
-    package func firstProblem(onProgress: (Int64) -> Void) async throws -> Finding? {
+    /// - Parameter onProgress: Called with the number of events checked, in all streams.
+    package func check(_ outcome: inout VerificationOutcome, onProgress: (Int64) -> Void) async throws {
         var walk = ChainWalk(stream, heads: heads)
-        if let finding = walk.start() { return finding }
+        outcome.add(walk.start())
         while true {
             let page = try await audit.page(of: stream, after: walk.position)
             guard !page.isEmpty else { break }
-            if let finding = try await firstProblem(page, &walk) { return finding }
-            onProgress(walk.position)
+            for finding in try await problems(page, &walk) { outcome.add(finding) }
+            outcome.events += Int64(page.count)
+            onProgress(outcome.events)
         }
-        if let finding = walk.end() { return finding }
-        return try await audit.firstDamagedSubscription(of: stream).map { Finding(stream, row: $0) }
+        outcome.add(walk.end())
+        outcome.add(try await audit.firstDamagedSubscription(of: stream).map { Finding(stream, row: $0) })
     }
 
-    private func firstProblem(_ page: [AuditedEvent], _ walk: inout ChainWalk) async throws -> Finding? {
-        var unchained: Finding?
-        var checked = 0
-        while unchained == nil, checked < page.count {
-            let isNext = page[checked].position == walk.position + 1
-            unchained = walk.next(page[checked].link)
+    /// What is wrong with the events of a page, in order.
+    private func problems(_ page: [AuditedEvent], _ walk: inout ChainWalk) async throws -> [Finding] {
+        let results = await results(of: page)
+        let sound = page.indices.filter { results[$0].problem == nil }
+        let others = try await audit.otherFacts(
+            sound.map { page[$0].position }, sound.compactMap { results[$0].facts }, sound.map { results[$0].defects },
+            in: stream)
+        let columns = Dictionary(others.map { ($0.position, $0.column) }, uniquingKeysWith: { first, _ in first })
+        var findings: [Finding] = []
+        for (event, result) in zip(page, results) {
+            let (before, unchained) = walk.next(event.link)
+            if let before { findings.append(before) }
             // What is wrong with an event itself says more than that it does not match the chain.
-            if isNext { checked += 1 } else { break }
+            let problem = result.problem ?? columns[event.position].map { "\($0) do not match the body" }
+            if let problem {
+                findings.append(Finding(stream, position: event.position, problem))
+            } else if let unchained {
+                findings.append(unchained)
+            }
         }
-        let results = await results(of: Array(page[..<checked]))
-        let bad = results.firstIndex { $0.problem != nil }
-        let sound = results[..<(bad ?? results.endIndex)]
-        let other = try await audit.firstWithOtherFacts(
-            sound.indices.map { page[$0].position }, sound.compactMap(\.facts), sound.map(\.defects), in: stream)
-        if let other {
-            return Finding(stream, position: other.position, "\(other.column) do not match the body")
-        }
-        if let bad, let problem = results[bad].problem {
-            return Finding(stream, position: page[bad].position, problem)
-        }
-        return unchained
+        return findings
     }
 
     /// Checks events concurrently, since signatures dominate the cost, and returns the results in order.

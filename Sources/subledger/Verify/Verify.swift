@@ -11,7 +11,8 @@ struct Verify: AsyncParsableCommand {
             Checks every event for gaps in positions, its body digest, the columns derived from the body, and its \
             signatures as of the signing time, offline. Then recomputes a sample of subscriptions, or all, and compares \
             them with the projections. With --head, the log must also extend earlier signed heads. Changes nothing and \
-            may run beside a server. Stops at the first bad row, prints it on stdout and exits with status 1.
+            may run beside a server. Prints every bad event, and the first bad row of the projections of each stream, on \
+            stdout; then exits with status 1.
             """)
 
     @Flag(help: "Check every subscription.")
@@ -70,7 +71,8 @@ struct Verify: AsyncParsableCommand {
                 if chainOnly { return try await verifyChain(database, heads) }
                 return try await verify(database, signatures, heads, seed: seed)
             }
-            if let finding = outcome.finding { print(finding) }
+            for finding in outcome.findings { print(finding) }
+            if outcome.further > 0 { print("and \(outcome.further) more") }
             let extent = all ? "all subscriptions" : "sample with seed \(seed)"
             print(
                 """

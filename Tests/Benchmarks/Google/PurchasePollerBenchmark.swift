@@ -92,7 +92,7 @@ struct PurchasePollerBenchmark: AsyncParsableCommand {
         let appender = Appender(pool: receiver, logger: quiet)
         let account = PlayServiceAccount.standard.keyFile(tokenURI: "\(address)/google/token")
         let app = GoogleApp(
-            PlayApp(packageName: DuePurchases.app, pushAuthentication: .none),
+            PlayApp(packageName: DuePurchases.app, pushAuthentication: .identity(audience: "a", email: "b")),
             credentials: .serviceAccount(try ServiceAccount(keyFile: account)))
         let transport = HTTPStoreTransport()
         let client = GoogleClient(
