@@ -113,7 +113,8 @@ extension ExplanationRule {
     package var effect: Effect {
         switch self {
         case .paid, .owned, .nonRenewingDuration, .extended, .graceGranted: .gives
-        case .replacedByUpgrade, .refundedPart, .familyRevoked, .assignmentRevoked, .unknownRevocation, .graceCutSwitchOff,
+        case .replacedByUpgrade, .refundedPart, .familyRevoked, .assignmentRevoked, .unknownRevocation,
+            .graceCutSwitchOff,
             .revoked:
             .cuts
         case .refundedWhole, .refundedWithCopy, .accountDeleted, .graceTakenBack, .noAccessKind, .noPurchaseDate:

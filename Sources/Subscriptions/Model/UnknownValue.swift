@@ -30,7 +30,8 @@ package enum UnknownValue {
     package static func short(_ value: String) -> String {
         String(
             value.unicodeScalars.prefix(charactersMax).map { scalar -> Character in
-                scalar.isASCII && scalar.value >= 0x20 && scalar.value != 0x7F && scalar != "\"" ? Character(scalar) : "?"
+                scalar.isASCII && scalar.value >= 0x20 && scalar.value != 0x7F && scalar != "\""
+                    ? Character(scalar) : "?"
             })
     }
 

@@ -106,7 +106,8 @@ struct PurchaseTrack {
         // The same order with another expiry: the developer moved the date.
         periods[index].move(to: max(expiry, periods[index].start), report)
         // What ended the last period ended the earlier ones that reached further.
-        for earlier in periods.indices.dropLast() where cutPosition != nil && periods[earlier].cutPosition == cutPosition {
+        for earlier in periods.indices.dropLast()
+        where cutPosition != nil && periods[earlier].cutPosition == cutPosition {
             guard let end = periods[earlier].endBeforeCut else { continue }
             periods[earlier].move(to: end, report)
         }
