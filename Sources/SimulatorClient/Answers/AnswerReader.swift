@@ -114,14 +114,15 @@ struct AnswerReader {
     ///
     /// - Parameter path: Percent-encoded.
     static func request(
-        _ address: String, _ path: String, _ app: SimulatedApp, _ query: [URLQueryItem] = []
+        _ address: String, _ path: String, _ app: SimulatedApp, _ query: [URLQueryItem] = [],
+        environment: String? = nil
     ) -> HTTPClientRequest? {
         let base = address.hasSuffix("/") ? String(address.dropLast()) : address
         guard var components = URLComponents(string: base + path) else { return nil }
         components.queryItems =
             [
                 URLQueryItem(name: "app", value: app.bundleId),
-                URLQueryItem(name: "environment", value: app.environment.rawValue),
+                URLQueryItem(name: "environment", value: environment ?? app.environment.rawValue),
             ] + query
         return components.string.map { HTTPClientRequest(url: $0) }
     }
