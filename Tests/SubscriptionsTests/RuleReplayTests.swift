@@ -34,7 +34,8 @@ struct RuleReplayTests {
                     Period(
                         transactionId: id, isGrace: rule.rule == .graceGranted, start: period.lowerBound,
                         end: period.upperBound))
-            case .replacedByUpgrade, .refundedPart, .familyRevoked, .graceCutSwitchOff, .revoked:
+            case .replacedByUpgrade, .refundedPart, .familyRevoked, .assignmentRevoked, .unknownRevocation,
+                .graceCutSwitchOff, .revoked:
                 let at = try #require(rule.at)
                 // A purchase can also be replaced in its grace period.
                 each(rule, grace: rule.rule == .graceCutSwitchOff ? true : nil) { $0.end = min($0.end, at) }

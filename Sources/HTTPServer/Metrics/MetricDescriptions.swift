@@ -44,6 +44,7 @@ enum MetricDescriptions {
             "Version 1 notifications that cancel a purchase which their receipt does not contain.",
         "subledger_chain_verdicts_total": "Results of certificate checks.",
         "subledger_defects_total": "Fields that could not be read.",
+        "subledger_delivery_audit_days_open": "Days whose deliveries could not be audited when they were last due.",
         "subledger_delivery_lag_seconds": "Time from the event at the store to its receipt.",
         "subledger_notification_queue_usage": "Part of PostgreSQL's notification queue that is in use, from 0 to 1.",
         "subledger_notifications_refused_total": "Rejected notifications.",
@@ -62,11 +63,13 @@ enum MetricDescriptions {
         "subledger_projector_stalls_total": "Stalls of streams.",
 
         // The App Store.
+        "subledger_backfill_accounts_open": "Accounts whose past could not be read at the last attempt.",
         "subledger_backfill_accounts_total": "Accounts whose past was asked about without a command.",
         "subledger_backfill_waiting_events": "Events in which such accounts are still to be looked for.",
         "subledger_checks_due": "Checks with the App Store that are due now.",
         "subledger_checks_oldest_due_seconds": "How long the oldest check has been due; 0 if none is.",
         "subledger_checks_total": "Checks with the App Store.",
+        "subledger_consumption_requests_unreadable": "Refund requests that cannot be read.",
         "subledger_consumption_answers_total": "Answers to refund requests.",
         "subledger_device_statements_total": "Signed data of devices that was handed in.",
         "subledger_notifications_fetched_total": "Notifications that an audit found missing and fetched.",
