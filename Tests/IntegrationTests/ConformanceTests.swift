@@ -20,14 +20,11 @@ struct ConformanceTests {
         "one-time-products",
         "one-time-purchase-refunded-and-kept",
         "order-shown-by-two-purchases",
-        "other-plan-bought-in-grace",
         "period-of-no-length",
         "plan-overtaken-in-a-receipt",
         "price-and-refund-by-amount",
-        "recovered-with-another-plan-in-grace",
         "transaction-moved-between-subscriptions",
         "units-refunded-in-part",
-        "upgrade-in-grace",
     ]
 
     private static let repository = DocumentationArticle.repository

@@ -278,9 +278,26 @@ package struct Subscription: Sendable, Hashable {
                 given.end = instant
                 given.cut = reason
             }
+            if let other = planAfter(given, in: transactions) {
+                rules.collect(.cutting(period, at: other.at, .upgraded, [other.position], by: other.transactionId))
+                given.end = other.at
+                given.cut = .upgraded
+                if given.end <= given.start { continue }
+            }
             if let period = cut(given, bySwitchOffIn: renewals, paid, &rules) { periods.append(period) }
         }
         return periods
+    }
+
+    /// The first purchase of another product within the grace period: it replaces the plan whose renewal failed.
+    private static func planAfter(_ grace: AccessPeriod, in transactions: [ResolvedTransaction]) -> Replacement? {
+        for row in transactions {
+            guard let bought = row.transaction.purchaseDate, let end = row.transaction.expiresDate, bought < end,
+                grace.contains(bought), row.transaction.productId != grace.productId
+            else { continue }
+            return Replacement(row, at: bought)
+        }
+        return nil
     }
 
     /// Switching renewal off ends grace, unless paid access lasts at least until the end of grace, as it does after a

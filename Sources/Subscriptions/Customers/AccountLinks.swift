@@ -2,7 +2,7 @@ import Encoding
 
 /// The links that count in a store account: those on its keys, and on the account tokens of its purchases.
 ///
-/// A link that takes its key counts whoever had it. Any other one counts only if, when it was stated, no other customer
+/// A link that takes its key counts, whichever customer had it. Any other one counts only if, when it was stated, no other customer
 /// owned what it names: by the links before it, and by all purchases, whenever they were reported. So the answer to
 /// whether it counts depends on the set of events alone, and not on what was known first.
 struct AccountLinks {

@@ -14,7 +14,7 @@ package struct LinkStatement: Sendable, Hashable {
         /// The id of a purchase, which others can know or guess.
         case id
 
-        /// Whether a link takes its key from whoever has it.
+        /// Whether a link takes its key from another customer.
         package func takes(under policy: OwnershipPolicy) -> Bool {
             switch self {
             case .transfer: true
