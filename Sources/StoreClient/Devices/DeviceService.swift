@@ -134,9 +134,11 @@ package struct DeviceService: Sendable {
         var isKnown = false
         for statement in verified.statements {
             let kept = try await news.append(statement, receivedAt: verified.receivedAt, containsReceipt: false)
+            // What an earlier statement of the request stated may be projected by now.
+            let wasKnown = kept.before.contains { !ids.contains(ByteString($0.subscription.originalTransactionId)) }
             ids.formUnion(statement.event.subscriptions)
             position = [position, kept.position].compactMap(\.self).max()
-            isKnown = isKnown || !kept.before.isEmpty
+            isKnown = isKnown || wasKnown
             metrics.note(isNews: kept.position != nil)
         }
         var links = PurchaseLinks.Outcome()
