@@ -68,6 +68,9 @@ package struct LinkStatement: Sendable, Hashable {
         guard elements.count <= Self.linksMax else {
             throw Malformed(field: "links", problem: "must have at most \(Self.linksMax) elements")
         }
+        guard isComplete || !elements.isEmpty else {
+            throw Malformed(field: "links", problem: "must have at least 1 element")
+        }
         var links: [CustomerKey] = []
         for (index, element) in elements.enumerated() { links.append(try Self.link(element, "links[\(index)]")) }
         self.init(backendCustomerId: backendCustomerId, links: links, isComplete: isComplete, basis: basis)
