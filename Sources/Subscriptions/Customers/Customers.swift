@@ -63,10 +63,10 @@ package struct Customers: Sendable, Hashable {
         sharedTokens: Set<CustomerKey>, collecting rules: inout some RuleCollector
     ) {
         let evidence = evidence.map { $0.ignoring(sharedTokens, &rules) }
-        let accounts = StoreAccount.all(of: evidence)
-        ownership = accounts.flatMap { $0.ownership(links: links, policy: policy, &rules) }
+        let accounts = StoreAccount.all(of: evidence).map { $0.customers(links: links, policy: policy, &rules) }
+        ownership = accounts.flatMap(\.ownership)
             .sorted { ($0.originalTransactionId, $0.from, $0.owner) < ($1.originalTransactionId, $1.from, $1.owner) }
-        var identities = accounts.flatMap { $0.identities(links: links, policy: policy) }
+        var identities = accounts.flatMap(\.identities)
         let known = Set(identities.map(\.key))
         let tokens = Set(evidence.flatMap { $0.purchases.map(\.token) })
         for key in tokens.union(links.keys).subtracting(known).subtracting(sharedTokens) {

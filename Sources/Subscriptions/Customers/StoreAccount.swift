@@ -63,12 +63,20 @@ extension StoreAccount {
         var ignored: ArraySlice<OwnershipEvidence.Purchase> = []
     }
 
-    /// Returns who owns the subscriptions of the store account, in order of their ids.
-    func ownership(
+    /// Returns who owns the subscriptions of the store account, in order of their ids, and to which customers its keys
+    /// lead, in order of the keys.
+    func customers(
         links: CustomerLinks, policy: OwnershipPolicy, _ rules: inout some RuleCollector
-    ) -> [Ownership] {
+    ) -> Customers {
         let links = AccountLinks(of: self, links, policy, &rules)
         let rest = restClaims(links, policy)
+        return Customers(
+            ownership: ownership(rest, links, policy, &rules), identities: identities(rest, links, policy))
+    }
+
+    private func ownership(
+        _ rest: [Claim], _ links: AccountLinks, _ policy: OwnershipPolicy, _ rules: inout some RuleCollector
+    ) -> [Ownership] {
         var ownership: [Ownership] = []
         for one in subscriptions where one.line == nil {
             let claims = claims(on: one.subscription, rest, links, policy)
@@ -88,12 +96,10 @@ extension StoreAccount {
         return ownership
     }
 
-    /// Returns to which customers the keys of the store account lead, in order of the keys.
-    package func identities(links: CustomerLinks, policy: OwnershipPolicy) -> [CustomerIdentity] {
-        var none = NoRules()
-        let links = AccountLinks(of: self, links, policy, &none)
-        let rest = restClaims(links, policy)
-        return keys.flatMap { key in
+    private func identities(
+        _ rest: [Claim], _ links: AccountLinks, _ policy: OwnershipPolicy
+    ) -> [CustomerIdentity] {
+        keys.flatMap { key in
             let all = key.kind == .subscription ? claims(on: key, rest, links, policy) : rest
             // Of several owners at once, the last one has the strongest and latest evidence.
             return (policy == .shared ? all.suffix(1) : all[...]).map { claim in
