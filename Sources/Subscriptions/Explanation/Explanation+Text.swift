@@ -118,6 +118,7 @@ extension AppliedRule {
         case .graceTakenBack: "\(purchase) was taken back\(on), and the grace period after it as well"
         case .noAccessKind: "\(purchase) is of a kind of product that gives no access"
         case .noPurchaseDate: "Only the end of \(purchase) is known, and no dates of it"
+        case .movedTo: "\(purchase) moved to \(key.map(\.words) ?? "another subscription")\(on)"
         case .laterStatementWins: "A later statement about \(purchase)\(on) takes back what an earlier one stated"
         case .tieTakesBack:
             "Two statements about \(purchase) have the same time\(on): the one that takes it back counts"

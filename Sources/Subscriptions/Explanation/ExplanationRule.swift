@@ -43,6 +43,8 @@ package enum ExplanationRule: String, Sendable, Hashable, CaseIterable {
     case noAccessKind = "no_access_kind"
     /// Only the refund of the purchase is known, not its dates.
     case noPurchaseDate = "no_purchase_date"
+    /// The latest statement about the purchase reports it under another subscription.
+    case movedTo = "moved_to"
 
     // MARK: Statements contradict each other
 
@@ -117,7 +119,8 @@ extension ExplanationRule {
             .graceCutSwitchOff,
             .revoked:
             .cuts
-        case .refundedWhole, .refundedWithCopy, .accountDeleted, .graceTakenBack, .noAccessKind, .noPurchaseDate:
+        case .refundedWhole, .refundedWithCopy, .accountDeleted, .graceTakenBack, .noAccessKind, .noPurchaseDate,
+            .movedTo:
             .removes
         case .laterStatementWins, .tieTakesBack: .statement
         case .mapped, .ownName: .product
