@@ -23,7 +23,6 @@ struct ConformanceTests {
         "period-of-no-length",
         "plan-overtaken-in-a-receipt",
         "price-and-refund-by-amount",
-        "transaction-moved-between-subscriptions",
         "units-refunded-in-part",
     ]
 

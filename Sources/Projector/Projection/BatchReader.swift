@@ -150,16 +150,13 @@ struct BatchReader: Sendable {
         return .success(states)
     }
 
-    /// Loads the other subscriptions under which transactions of these were reported, and returns which those are.
+    /// Loads the other subscriptions under which transactions of these were reported before, and returns which those are.
     ///
     /// - Parameter new: See ``FoldedBatch/holders``. Only these are looked up: about all others, the facts say it.
     private func loadHolders(
         of new: [String: Set<String>], into states: inout [String: ProjectedSubscription], _ unwritten: [FoldedBatch]
     ) async -> ProjectionOutcome<TransactionHolders> {
         var holders = TransactionHolders()
-        for (transactionId, subscriptions) in new {
-            for id in subscriptions { holders.add(transactionId, heldBy: id) }
-        }
         var wanted: Set<String> = []
         func add(_ transactionId: String, heldBy subscription: String) {
             holders.add(transactionId, heldBy: subscription)

@@ -171,7 +171,10 @@ package struct SubscriptionFacts: Sendable, Hashable {
     ///
     /// - Parameter position: Of the event with the last one.
     mutating func add(_ reports: Reports, position: Int64) {
-        for (fact, statement) in reports { merge(fact, statement) }
+        for (fact, statement) in reports {
+            merge(fact, statement)
+            positions.insert(statement.position)
+        }
         positions.insert(position)
     }
 
