@@ -4259,7 +4259,13 @@ select
   end as refunded_amount,
   transaction.original_transaction_id,
   transaction.transaction_id,
-  transaction.positions
+  transaction.positions,
+  transaction.storefront,
+  transaction.offer_type,
+  coalesce(transaction.offer_identifier, transaction.promotional_offer_id, transaction.offer_code_ref_name)
+    as offer_identifier,
+  transaction.type,
+  transaction.expires_date
 from subledger.transaction
 join subledger.stream using (stream_id)
 cross join lateral (
@@ -4300,6 +4306,11 @@ comment on column analyst.refund_rate_detail.refunded_amount is
 comment on column analyst.refund_rate_detail.original_transaction_id is 'The subscription';
 comment on column analyst.refund_rate_detail.transaction_id is 'The purchase';
 comment on column analyst.refund_rate_detail.positions is 'Positions of the events that reported the purchase';
+comment on column analyst.refund_rate_detail.storefront is 'See transactions';
+comment on column analyst.refund_rate_detail.offer_type is 'See transactions';
+comment on column analyst.refund_rate_detail.offer_identifier is 'See transactions';
+comment on column analyst.refund_rate_detail.type is 'See transactions';
+comment on column analyst.refund_rate_detail.expires_date is 'See transactions';
 
 create or replace view analyst.refund_rate as
 with counted as (
@@ -4802,7 +4813,13 @@ comment on function analyst.rates_in is
   'latest rates of the week that ends with the day; null if there is none';
 
 create or replace view analyst.revenue_detail as
-with payment as (
+with owner as (
+  -- Of several customers who share it, one.
+  select distinct on (stream_id, original_transaction_id, starts_at)
+    stream_id, original_transaction_id, starts_at, ends_at, customer_kind, customer_id
+  from subledger.ownership
+  order by stream_id, original_transaction_id, starts_at, customer_kind, customer_id
+), payment as (
   select
     paid.app,
     paid.environment,
@@ -4817,38 +4834,25 @@ with payment as (
     paid.original_transaction_id,
     paid.transaction_id,
     paid.positions,
-    transaction.storefront,
-    transaction.offer_type,
-    coalesce(transaction.offer_identifier, transaction.promotional_offer_id, transaction.offer_code_ref_name)
-      as offer_identifier,
+    paid.storefront,
+    paid.offer_type,
+    paid.offer_identifier,
     case
-      when coalesce(transaction.type, 'Auto-Renewable Subscription') = 'Auto-Renewable Subscription'
-        and transaction.expires_date is not null then 'subscription'
+      when coalesce(paid.type, 'Auto-Renewable Subscription') = 'Auto-Renewable Subscription'
+        and paid.expires_date is not null then 'subscription'
       else 'one_time'
     end as kind,
     case
-      when paid.refund is distinct from 'full' and transaction.expires_date > paid.purchase_date then
-        transaction.expires_date
+      when paid.refund is distinct from 'full' and paid.expires_date > paid.purchase_date then paid.expires_date
     end as served_until,
-    ownership.customer_kind,
-    ownership.customer_id
+    owner.customer_kind,
+    owner.customer_id
   from analyst.refund_rate_detail as paid
-  join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
-  left join subledger.ownership
-    on ownership.stream_id = paid.stream_id
-    and ownership.original_transaction_id = paid.original_transaction_id
-    and ownership.starts_at <= paid.purchase_date
-    and ownership.ends_at > paid.purchase_date
-    -- Of several customers who share it, one.
-    and not exists (
-      select
-      from subledger.ownership as other
-      where other.stream_id = ownership.stream_id
-        and other.original_transaction_id = ownership.original_transaction_id
-        and other.starts_at <= paid.purchase_date
-        and other.ends_at > paid.purchase_date
-        and (other.customer_kind, other.customer_id) < (ownership.customer_kind, ownership.customer_id)
-    )
+  left join owner
+    on owner.stream_id = paid.stream_id
+    and owner.original_transaction_id = paid.original_transaction_id
+    and owner.starts_at <= paid.purchase_date
+    and owner.ends_at > paid.purchase_date
   where paid.price is distinct from 0
 ), served as (
   select
@@ -4934,14 +4938,15 @@ comment on column analyst.revenue_detail.positions is 'Positions of the events t
 create or replace view analyst.revenue as
 with entry as (
   select
-    day, stream_id, store, kind, product_id, country, currency, offer_type, payment = 1 as is_first, price as gross,
-    refunded_amount as refunded, 0::numeric as refunded_here, 1 as payments, (price is null)::integer as unpriced
+    at.day, stream_id, store, kind, product_id, country, currency, offer_type, payment = 1 as is_first, at.gross,
+    at.refunded, at.refunded_here, at.payments, at.unpriced
   from analyst.revenue_detail
-  union all
-  select
-    refund_day, stream_id, store, kind, product_id, country, currency, offer_type, null, 0, 0, refunded_amount, 0, 0
-  from analyst.revenue_detail
-  where refund_day is not null
+  cross join lateral (
+    values
+      (day, price, refunded_amount, 0, 1, (price is null)::integer),
+      (refund_day, null, null, refunded_amount, 0, 0)
+  ) as at (day, gross, refunded, refunded_here, payments, unpriced)
+  where at.day is not null
 ), counted as (
   select
     day, stream_id, store, kind, product_id, country, currency, offer_type,
@@ -5110,7 +5115,13 @@ comment on column analyst.mrr_in_grace_detail.last_day is 'Last day whose 00:00 
 comment on column analyst.mrr_in_grace_detail.positions is 'Position of the first event that reported the grace period';
 
 create or replace view analyst.mrr_movements_detail as
-with valued as (
+with owner as (
+  -- Of several customers who share it, one.
+  select distinct on (stream_id, original_transaction_id, starts_at)
+    stream_id, original_transaction_id, starts_at, ends_at, customer_kind, customer_id
+  from subledger.ownership
+  order by stream_id, original_transaction_id, starts_at, customer_kind, customer_id
+), valued as (
   select stream_id, currency, original_transaction_id, mrr, first_day, last_day, positions
   from analyst.mrr_detail
   where mrr > 0
@@ -5122,24 +5133,14 @@ with valued as (
   select
     valued.stream_id,
     valued.currency,
-    ownership.customer_kind,
-    ownership.customer_id,
+    owner.customer_kind,
+    owner.customer_id,
     valued.mrr,
-    greatest(valued.first_day, analyst.day_from(ownership.starts_at)) as first_day,
-    least(valued.last_day, analyst.day_from(ownership.ends_at) - 1) as last_day,
+    greatest(valued.first_day, analyst.day_from(owner.starts_at)) as first_day,
+    least(valued.last_day, analyst.day_from(owner.ends_at) - 1) as last_day,
     valued.positions[1] as position
   from valued
-  join subledger.ownership using (stream_id, original_transaction_id)
-  -- Of several customers who share it, one.
-  where not exists (
-    select
-    from subledger.ownership as other
-    where other.stream_id = ownership.stream_id
-      and other.original_transaction_id = ownership.original_transaction_id
-      and other.starts_at < ownership.ends_at
-      and other.ends_at > ownership.starts_at
-      and (other.customer_kind, other.customer_id) < (ownership.customer_kind, ownership.customer_id)
-  )
+  join owner using (stream_id, original_transaction_id)
 ), change as (
   select
     owned.stream_id, owned.customer_kind, owned.customer_id, owned.currency, at.day, sum(at.delta) as delta,
