@@ -42,8 +42,10 @@ struct RuleReplayTests {
             case .refundedWhole: each(rule, grace: false) { $0.end = $0.start }
             case .graceTakenBack:
                 #expect(!periods.contains { $0.transactionId == id && $0.isGrace })
+            case .noDuration, .notConfigured, .consumed:
+                #expect(!periods.contains { $0.transactionId == id })
             case .extended, .refundedWithCopy, .accountDeleted, .noAccessKind, .noPurchaseDate, .laterStatementWins,
-                .tieTakesBack:
+                .tieTakesBack, .unitsRefunded:
                 break
             default: Issue.record("\(rule.rule) is no rule of a subscription's fold")
             }
@@ -150,7 +152,7 @@ struct RuleReplayTests {
     func examples(_ example: ExplanationExample) throws {
         let own = example.reports.filter { told in
             told.facts.transactions.contains { $0.originalTransactionId == testSubscription }
-                || !told.facts.accountDeletions.isEmpty
+                || !told.facts.accountDeletions.isEmpty || !told.facts.purchases.isEmpty
         }
         try check(SubscriptionFacts(arriving: own), example.description, products: example.products)
     }
