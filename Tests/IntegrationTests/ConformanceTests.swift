@@ -16,7 +16,6 @@ struct ConformanceTests {
         "bought-again-outside-the-app",
         "consent-rescinded",
         "price-and-refund-by-amount",
-        "transaction-moved-between-subscriptions",
     ]
 
     private static let repository = DocumentationArticle.repository

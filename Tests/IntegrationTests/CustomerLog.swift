@@ -5,6 +5,7 @@ import Postgres
 import Projector
 import Subscriptions
 import TestSupport
+import Testing
 
 /// A log of generated events about customers, in a separate database.
 struct CustomerLog {
@@ -140,6 +141,26 @@ struct CustomerLog {
             return LinkStatement(backendCustomerId: customer, links: links, basis: .statement)
                 .event(environment: environment, app: app, receivedAt: receivedAt, dedupeKey: key)
         }
+    }
+
+    /// A rebuild changes nothing, and an audit finds nothing.
+    ///
+    /// - Parameter rows: Reads what must stay the same.
+    func isConfirmed(_ rows: () async throws -> [String]) async throws {
+        let before = try await rows()
+        let pool = PostgresPool(
+            database.with(role: "subledger_projector"), limit: 1, logger: LogRecorder().logger)
+        let rebuild = ProjectionRebuild(owner: database, pool: pool, app: nil, environment: nil, now: { .latest })
+        let outcome = try await rebuild.run { _ in }
+        await pool.close()
+        #expect(outcome.rowsReplaced == 0)
+        #expect(try await rows() == before)
+        let connection = try await TestCluster.connect(database.with(role: "subledger_projector"))
+        let audit = try await ProjectionAudit(connection: connection, seed: 1)
+        for stream in try await lines("select stream_id::text as line from subledger.stream") {
+            _ = try await audit.check(stream: Int32(stream) ?? 0, .all) { _, _ in }
+        }
+        await connection.close()
     }
 
     /// `kind id → kind and id of the customer` of every key, by app and environment; with the days from which and until

@@ -29,18 +29,7 @@ struct ExplanationExample: Sendable, CustomStringConvertible {
     var description: String { "\(rule.rawValue), \(place)" }
 
     var explained: ExplainedCustomers {
-        var facts: [String: SubscriptionFacts] = [:]
-        for (index, told) in reports.enumerated() {
-            let ids = Set(
-                told.facts.transactions.map(\.originalTransactionId) + told.facts.accountDeletions
-                    + told.facts.purchases.map(\.purchaseToken))
-            for id in ids {
-                facts[id, default: SubscriptionFacts(originalTransactionId: id)]
-                    .add(
-                        Delivery(
-                            told: told, receivedAt: SubscriptionFacts.arrival(index), position: Int64(index + 1)))
-            }
-        }
+        let facts = [String: SubscriptionFacts](arriving: reports)
         let first = Int64(reports.count + 1)
         let links = Dictionary(uniqueKeysWithValues: zip(first..., statements))
         return ExplainedCustomers(
@@ -238,6 +227,22 @@ extension ExplanationExample {
             rule: .noPurchaseDate,
             reports: [Told("2026-01-10", [changed(rowA.refunded("2026-01-10")) { $0.purchaseDate = nil }])],
             at: "2026-01-20", active: false, positions: [1]),
+        // Bought again under the id of an earlier subscription, and moved to another one, which another customer has.
+        ExplanationExample(
+            rule: .movedTo,
+            reports: [
+                Told(
+                    "2026-01-01",
+                    [
+                        row("1", "2025-06-01", "2025-07-01", product: premium) { $0.appAccountToken = tokenA },
+                        signed(rowA, "2026-01-01"),
+                    ]),
+                Told(
+                    "2026-01-10",
+                    [signed(row("11", "2026-01-01", "2026-02-01", subscription: "1000000000000009"), "2026-01-10")]),
+            ],
+            statements: [linked("u-1", CustomerKey(.subscription, "1000000000000009"))], customer: .a, at: "2026-01-20",
+            active: false, positions: [2]),
     ]
 
     private static let statements = [

@@ -59,15 +59,7 @@ struct OwnershipRun {
 
     /// - Parameter statements: By position.
     init(_ reports: [Told], _ statements: [Int64: LinkStatement], _ policy: OwnershipPolicy) {
-        var facts: [String: SubscriptionFacts] = [:]
-        for (index, told) in reports.enumerated() {
-            for id in Set(told.facts.transactions.map(\.originalTransactionId)) {
-                facts[id, default: SubscriptionFacts(originalTransactionId: id)]
-                    .add(
-                        Delivery(
-                            told: told, receivedAt: SubscriptionFacts.arrival(index), position: Int64(index + 1)))
-            }
-        }
+        let facts = [String: SubscriptionFacts](arriving: reports)
         subscriptions = facts.values.map { Subscription($0) }
         customers = Customers(
             of: facts.values.map { $0.ownershipEvidence() }, links: CustomerLinks(statements), policy: policy)

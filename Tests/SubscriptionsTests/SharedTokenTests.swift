@@ -8,20 +8,12 @@ struct SharedTokenTests {
 
     /// A buys on two Apple Accounts. On the first one, B upgrades on March 15.
     private static let evidence: [OwnershipEvidence] = {
-        var facts: [String: SubscriptionFacts] = [:]
         let reports = [
             bought("11", "2026-02-01", "2026-03-01", token: tokenA, store: "7001"),
             bought("12", "2026-03-15", "2027-03-15", token: tokenB, product: yearly, store: "7001"),
             bought("21", "2026-02-01", "2026-03-01", token: tokenA, subscription: second, store: "7002"),
         ]
-        for (index, told) in reports.enumerated() {
-            for id in Set(told.facts.transactions.map(\.originalTransactionId)) {
-                facts[id, default: SubscriptionFacts(originalTransactionId: id)]
-                    .add(
-                        Delivery(
-                            told: told, receivedAt: SubscriptionFacts.arrival(index), position: Int64(index + 1)))
-            }
-        }
+        let facts = [String: SubscriptionFacts](arriving: reports)
         return facts.values.map { $0.ownershipEvidence() }
     }()
 

@@ -102,6 +102,26 @@ extension SubscriptionFacts {
     }
 }
 
+extension [String: SubscriptionFacts] {
+    /// Folds in the given order into the subscriptions that the reports are about.
+    init(arriving told: [Told]) {
+        self.init()
+        var holders = TransactionHolders()
+        for (index, told) in told.enumerated() {
+            let ids = Set(
+                told.facts.transactions.map(\.originalTransactionId) + told.facts.accountDeletions
+                    + told.facts.purchases.map(\.purchaseToken))
+            for id in ids.sorted() {
+                let delivery = Delivery(
+                    told: told, receivedAt: SubscriptionFacts.arrival(index), position: Int64(index + 1))
+                self[id, default: SubscriptionFacts(originalTransactionId: id)].add(delivery)
+                shareTransactions(
+                    of: StatedFacts(told.facts, about: id), in: id, among: &holders, position: delivery.position)
+            }
+        }
+    }
+}
+
 /// A stretch of access, regardless of its rows and grace periods.
 struct Span: Hashable, CustomStringConvertible {
     var start: Instant

@@ -70,8 +70,13 @@ package struct FoldableEvent: Sendable {
 
 extension FoldableEvent {
     /// Folds the facts of the event into the subscriptions that they are about. Purchases of Google that continue each
-    /// other become one, with the id of the first.
-    package func fold(into states: inout [String: some SubscriptionState]) {
+    /// other become one, with the id of the first. Transactions that were reported under several subscriptions are known to
+    /// each of them.
+    ///
+    /// - Parameter holders: Of all transactions that were folded before.
+    package func fold(
+        into states: inout [String: some SubscriptionState], among holders: inout TransactionHolders
+    ) {
         // In an order of their own: which of several purchases is joined first decides at which position.
         let ordered =
             factsBySubscription.count < 2
@@ -79,6 +84,7 @@ extension FoldableEvent {
         for (id, facts) in ordered {
             let line = facts.isOfPurchase ? states.join(id, with: facts, position: position) : id
             states.change(line, position: position) { fold(facts, into: &$0) }
+            states.shareTransactions(of: facts, in: id, among: &holders, position: position)
         }
     }
 }

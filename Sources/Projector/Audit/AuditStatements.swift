@@ -83,6 +83,39 @@ enum AuditStatements {
         order by event.position
         """)
 
+    /// Those of some subscriptions that are tied to other subscriptions.
+    static let tied = Statement(
+        "audit_tied",
+        """
+        select distinct original_transaction_id
+        from subledger.customer_edge
+        where stream_id = $1
+          and original_transaction_id = any ($2::text[])
+          and kind = 'subscription'
+        """)
+
+    /// The first transaction of Apple that several subscriptions have, in the columns of ``firstDifference``: each belongs
+    /// to one.
+    static let firstSharedTransaction = Statement(
+        "audit_first_shared_transaction",
+        """
+        select subscription.original_transaction_id, 'transaction' as relation, shared.transaction_id,
+          'is of another subscription, too' as problem
+        from (
+          select transaction_id, min(original_transaction_id) as original_transaction_id
+          from subledger.transaction
+          where stream_id = $1
+          group by transaction_id
+          having count(*) > 1
+        ) as shared
+        join subledger.subscription
+          on subscription.stream_id = $1
+          and subscription.original_transaction_id = shared.original_transaction_id
+        where not subscription.facts::jsonb ? 'purchases'
+        order by shared.transaction_id
+        limit 1
+        """)
+
     /// The stored facts of some subscriptions.
     static let facts = Statement(
         "audit_facts",

@@ -41,10 +41,12 @@ struct AuditWorker: Sendable {
         let mentions = index.events(about: ids, upTo: folded)
         var ids = ids
         var fresh = try await fold(mentions, about: Set(ids), stream)
-        if fresh.values.contains(where: { !$0.facts.purchases.isEmpty || $0.facts.line != nil }) {
-            let line = try await line(of: ids, stream)
-            ids = line.purchases.union(ids).sorted()
-            fresh = try await fold(line.positions.union(mentions).sorted(), about: Set(ids), stream)
+        let isOfPurchases = fresh.values.contains { !$0.facts.purchases.isEmpty || $0.facts.line != nil }
+        let tied = isOfPurchases ? ids : try await self.tied(ids, stream)
+        if !tied.isEmpty {
+            let related = try await related(to: tied, stream)
+            ids = related.subscriptions.union(ids).sorted()
+            fresh = try await fold(related.positions.union(mentions).sorted(), about: Set(ids), stream)
         }
         if !fresh.isEmpty {
             let writer = ProjectionWriter(
@@ -69,21 +71,30 @@ struct AuditWorker: Sendable {
         _ positions: [Int64], about wanted: Set<String>, _ stream: Int32
     ) async throws -> [String: ProjectedSubscription] {
         var fresh: [String: ProjectedSubscription] = [:]
+        var holders = TransactionHolders()
         var positions = positions[...]
         while !positions.isEmpty {
             for event in try await events(Array(positions.prefix(Int(Limits.batchEventsMax))), stream) {
-                event.about(wanted).fold(into: &fresh)
+                event.about(wanted).fold(into: &fresh, among: &holders)
             }
             positions = positions.dropFirst(Int(Limits.batchEventsMax))
         }
         return fresh
     }
 
-    /// All purchases of the subscriptions that some purchases belong to, and the positions of the events about them, as the
-    /// stored rows have them. Events that these do not have are found by the purchases that they mention.
-    private func line(
-        of ids: [String], _ stream: Int32
-    ) async throws -> (purchases: Set<String>, positions: Set<Int64>) {
+    /// Those of some subscriptions that are tied to others, by which their facts may be determined, too.
+    private func tied(_ ids: [String], _ stream: Int32) async throws -> [String] {
+        try await query(Step(AuditStatements.tied, [Parameter(stream), .array(ids)])).map { row in
+            try row.value(at: 0)
+        }
+    }
+
+    /// All purchases of the subscriptions that some purchases belong to, and all subscriptions under which transactions of
+    /// some were reported, with the positions of the events about them, as the stored rows have them. Events that these do
+    /// not have are found by the subscriptions that they mention.
+    private func related(
+        to ids: [String], _ stream: Int32
+    ) async throws -> (subscriptions: Set<String>, positions: Set<Int64>) {
         var (purchases, positions): (Set<String>, Set<Int64>) = ([], [])
         var wanted = Set(ids)
         while !wanted.isEmpty {
@@ -96,6 +107,7 @@ struct AuditWorker: Sendable {
                     positions.formUnion(state.facts.positions)
                     if let line = state.facts.line { positions.insert(line.position) }
                     wanted.formUnion(state.facts.purchaseLinks.members)
+                    wanted.formUnion(state.facts.otherHolders)
                 }
             case .failure(let failure): throw ProjectionAudit.Problem(description: "\(failure)")
             }

@@ -88,6 +88,9 @@ package struct ProjectionAudit: Sendable {
         }
         let orphan = try await query(Step(AuditStatements.firstOrphan, [Parameter(stream)]), Limits.tableWaitMax)
         if orphan.count > 0 { throw try Self.problem(orphan[0]) }
+        let shared = try await query(
+            Step(AuditStatements.firstSharedTransaction, [Parameter(stream)]), Limits.tableWaitMax)
+        if shared.count > 0 { throw try Self.problem(shared[0]) }
         try await checkLinks(stream)
         try await checkSharedTokens(stream)
         let counted = try await query(

@@ -26,6 +26,8 @@ struct FoldedBatch: Sendable {
     let steps: [Step]
     let customers: CustomerChanges
     let differences: [SubscriptionDifference]
+    /// The subscriptions under which the events reported transactions that these did not have before.
+    let holders: [String: Set<String>]
 }
 
 /// Reads events and subscriptions, and folds the events into the subscriptions. Writes nothing.
@@ -79,6 +81,12 @@ struct BatchReader: Sendable {
         case .success(let loaded): states = loaded
         case .failure(let failure): return .failure(failure)
         }
+        let new = states.newTransactions(in: page.events)
+        var holders: TransactionHolders
+        switch await loadHolders(of: new, into: &states, unwritten) {
+        case .success(let loaded): holders = loaded
+        case .failure(let failure): return .failure(failure)
+        }
         var before: [String: OwnershipEvidence] = [:]
         for id in states.keys {
             // Already set if an unwritten batch holds the subscription.
@@ -89,7 +97,7 @@ struct BatchReader: Sendable {
             if !state.isNew { before[id] = state.evidence ?? state.facts.ownershipEvidence() }
             states[id] = state
         }
-        for event in page.events { event.fold(into: &states) }
+        for event in page.events { event.fold(into: &states, among: &holders) }
         states = states.filter(\.value.isTouched)
         let touched = states.keys.sorted()
         for id in touched {
@@ -112,7 +120,7 @@ struct BatchReader: Sendable {
                 differences: zip(folded, subscriptions).compactMap { state, subscription in
                     SubscriptionDifference(
                         from: state.written, to: subscription, after: page.start, position: state.position)
-                }))
+                }, holders: new))
     }
 
     /// The subscriptions that the events are about, as before them.
@@ -134,16 +142,7 @@ struct BatchReader: Sendable {
         var asked: Set<String> = []
         while !wanted.isEmpty {
             asked.formUnion(wanted)
-            var missing: [String] = []
-            for id in wanted.sorted() {
-                states[id] = unwritten.reversed().lazy.compactMap { $0.subscriptions[id] }.first
-                if states[id] == nil { missing.append(id) }
-            }
-            switch await load(missing) {
-            case .success(let loaded):
-                for state in loaded { states[state.facts.originalTransactionId] = state }
-            case .failure(let failure): return .failure(failure)
-            }
+            if let failure = await load(wanted, unwritten, into: &states) { return .failure(failure) }
             wanted =
                 purchases.isEmpty
                 ? [] : states.purchasesToLoad(about: purchases, joining: links).subtracting(asked)
@@ -151,20 +150,76 @@ struct BatchReader: Sendable {
         return .success(states)
     }
 
-    private func load(_ ids: [String]) async -> ProjectionOutcome<[ProjectedSubscription]> {
-        guard !ids.isEmpty else { return .success([]) }
-        let steps = [
-            Step(ProjectionStatements.selectTables, [Parameter(tables.rawValue)]),
-            Step(ProjectionStatements.loadSubscriptions, [Parameter(streamId), .array(ids)]),
-        ]
+    /// Loads the other subscriptions under which transactions of these were reported before, and returns which those are.
+    ///
+    /// - Parameter new: See ``FoldedBatch/holders``. Only these are looked up: about all others, the facts say it.
+    private func loadHolders(
+        of new: [String: Set<String>], into states: inout [String: ProjectedSubscription], _ unwritten: [FoldedBatch]
+    ) async -> ProjectionOutcome<TransactionHolders> {
+        var holders = TransactionHolders()
+        var wanted: Set<String> = []
+        func add(_ transactionId: String, heldBy subscription: String) {
+            holders.add(transactionId, heldBy: subscription)
+            wanted.insert(subscription)
+        }
+        for (batch, transactionId) in unwritten.flatMap({ batch in new.keys.map { (batch, $0) } }) {
+            for id in batch.holders[transactionId] ?? [] { add(transactionId, heldBy: id) }
+        }
         do throws(PostgresError) {
-            let rows = try await pool.withConnection(deadline: .now + Limits.statementWaitMax) {
-                (connection) async throws(PostgresError) -> RowSet in
-                try await connection.transaction(steps, deadline: .now + Limits.statementWaitMax)[1]
+            let stored = Step(
+                ProjectionStatements.transactionHolders, [Parameter(streamId), .array(new.keys.sorted())])
+            if !new.isEmpty {
+                for row in try await query(stored) { add(try row.value(at: 0), heldBy: try row.value(at: 1)) }
             }
-            return try ProjectedSubscription.read(rows)
         } catch {
             return .failure(.database(error))
+        }
+        var named = Set(states.keys)
+        for state in states.values { wanted.formUnion(state.facts.otherHolders) }
+        while true {
+            wanted.subtract(named)
+            if wanted.isEmpty { break }
+            named.formUnion(wanted)
+            if let failure = await load(wanted, unwritten, into: &states) { return .failure(failure) }
+            wanted = wanted.reduce(into: []) { $0.formUnion(states[$1]?.facts.otherHolders ?? []) }
+        }
+        for state in states.values { holders.add(state.facts) }
+        return .success(holders)
+    }
+
+    /// Loads subscriptions as they are after the unwritten batches. Returns why that failed, or nil.
+    private func load(
+        _ ids: Set<String>, _ unwritten: [FoldedBatch], into states: inout [String: ProjectedSubscription]
+    ) async -> ProjectionError? {
+        var missing: [String] = []
+        for id in ids.sorted() {
+            states[id] = unwritten.reversed().lazy.compactMap { $0.subscriptions[id] }.first
+            if states[id] == nil { missing.append(id) }
+        }
+        switch await load(missing) {
+        case .success(let loaded):
+            for state in loaded { states[state.facts.originalTransactionId] = state }
+            return nil
+        case .failure(let failure): return failure
+        }
+    }
+
+    private func load(_ ids: [String]) async -> ProjectionOutcome<[ProjectedSubscription]> {
+        guard !ids.isEmpty else { return .success([]) }
+        do throws(PostgresError) {
+            return try ProjectedSubscription.read(
+                await query(Step(ProjectionStatements.loadSubscriptions, [Parameter(streamId), .array(ids)])))
+        } catch {
+            return .failure(.database(error))
+        }
+    }
+
+    /// Reads from the chosen set of tables.
+    private func query(_ step: Step) async throws(PostgresError) -> RowSet {
+        let steps = [Step(ProjectionStatements.selectTables, [Parameter(tables.rawValue)]), step]
+        return try await pool.withConnection(deadline: .now + Limits.statementWaitMax) {
+            (connection) async throws(PostgresError) -> RowSet in
+            try await connection.transaction(steps, deadline: .now + Limits.statementWaitMax)[1]
         }
     }
 
@@ -179,5 +234,21 @@ struct BatchReader: Sendable {
             }
         }
         return (events, nil)
+    }
+}
+
+extension [String: ProjectedSubscription] {
+    /// The transactions that events report under subscriptions that did not have them, with these subscriptions.
+    fileprivate func newTransactions(in events: [FoldableEvent]) -> [String: Set<String>] {
+        var known: [String: Set<String>] = [:]
+        var new: [String: Set<String>] = [:]
+        for (id, facts) in events.lazy.flatMap(\.factsBySubscription) {
+            for transactionId in facts.transactionIds {
+                let isNew = known[id, default: Set(self[id]?.facts.transactions.keys.map(\.fact.transactionId) ?? [])]
+                    .insert(transactionId).inserted
+                if isNew { new[transactionId, default: []].insert(id) }
+            }
+        }
+        return new
     }
 }

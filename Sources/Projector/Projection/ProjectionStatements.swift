@@ -162,6 +162,21 @@ enum ProjectionStatements {
         ) as found
         """)
 
+    /// The subscriptions that have some transactions. The limit is for the planner, as above: a transaction is in one.
+    static let transactionHolders = Statement(
+        "projector_transaction_holders",
+        """
+        select named.transaction_id, found.original_transaction_id
+        from unnest($2::text[]) as named (transaction_id)
+        cross join lateral (
+          select transaction.original_transaction_id
+          from transaction
+          where transaction.stream_id = $1
+            and transaction.transaction_id = named.transaction_id
+          limit 10
+        ) as found
+        """)
+
     /// A page of subscriptions in order of id, after an id.
     static let pageSubscriptions = Statement(
         "projector_page_subscriptions",

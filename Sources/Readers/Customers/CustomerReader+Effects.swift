@@ -35,9 +35,10 @@ extension CustomerReader {
             guard positions.last == position, positions.count <= Limits.eventsShownMax else { return nil }
             var folded: [String: SubscriptionFacts] = [:]
             var before: [String: SubscriptionFacts] = [:]
+            var holders = TransactionHolders()
             for event in try await events(positions, known.streamId, .latest) {
                 if event.position == position { before = folded }
-                event.about(ids).fold(into: &folded)
+                event.about(ids).fold(into: &folded, among: &holders)
             }
             func subscription(_ facts: SubscriptionFacts?) -> Subscription? {
                 facts.flatMap { $0.line == nil ? Subscription($0, products: known.products) : nil }

@@ -110,11 +110,12 @@ extension CustomerReader {
         let positions = Set(missing.values.joined()).sorted()
         var found: [ExplainedCustomers.Report: Int64] = [:]
         for event in try await events(positions, known.streamId, knownAt ?? .latest) {
-            for (id, facts) in event.factsBySubscription {
-                for (transactionId, statedAt) in facts.statements(event.statedAt) {
-                    let report = ExplainedCustomers.Report(
-                        originalTransactionId: id, transactionId: transactionId, statedAt: statedAt)
-                    if missing[report] != nil, found[report] == nil { found[report] = event.position }
+            for (transactionId, statedAt) in event.factsBySubscription.values.flatMap({ $0.statements(event.statedAt) })
+            {
+                // A subscription also knows what was reported under another one.
+                for report in missing.keys
+                where report.transactionId == transactionId && report.statedAt == statedAt && found[report] == nil {
+                    found[report] = event.position
                 }
             }
         }

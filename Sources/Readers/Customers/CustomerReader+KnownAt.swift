@@ -214,8 +214,9 @@ extension CustomerReader {
         _ positions: [Int64], _ subscriptions: Set<String>, _ streamId: Int32, _ knownAt: Instant
     ) async throws -> [String: SubscriptionFacts] {
         var folded: [String: SubscriptionFacts] = [:]
+        var holders = TransactionHolders()
         for event in try await events(positions, streamId, knownAt) {
-            event.about(subscriptions).fold(into: &folded)
+            event.about(subscriptions).fold(into: &folded, among: &holders)
         }
         return folded
     }

@@ -99,8 +99,11 @@ package struct Subscription: Sendable, Hashable {
     }
 
     private init(
-        _ facts: SubscriptionFacts, products: ProductCatalog, collecting rules: inout some RuleCollector
+        _ all: SubscriptionFacts, products: ProductCatalog, collecting rules: inout some RuleCollector
     ) {
+        let moves = all.moves
+        let facts = all.without(moves)
+        for (_, move) in moves.sorted(by: { $0.key < $1.key }) { rules.collect(.movingAway(move)) }
         self.products = products
         originalTransactionId = facts.originalTransactionId
         let line = facts.purchases.isEmpty ? nil : PurchaseLine(facts)

@@ -166,6 +166,8 @@ struct Chronicle {
                 case .refundedWhole, .refundedWithCopy: what = "refunded: counts as never bought"
                 case .accountDeleted: what = "the store account was deleted: counts as never bought"
                 case .unitsRefunded: what = Self.words(of: rule.units)
+                case .movedTo:
+                    what = "transaction \(rule.transactionId ?? "") moved to subscription \(rule.key?.id.text ?? "")"
                 case .extended: (what, until) = ("end moved to a later date", rule.period?.upperBound)
                 case .laterStatementWins:
                     let expiry = rule.transactionId.flatMap { transactions[$0]?.expiresDate }

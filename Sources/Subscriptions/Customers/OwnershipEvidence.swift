@@ -35,15 +35,18 @@ package struct OwnershipEvidence: Sendable, Hashable {
     /// The subscription of which a purchase is part, and to which it only leads. It has no owner of its own. Nil for a
     /// subscription.
     package let line: CustomerKey?
+    /// The subscription to which all purchases of this one moved, and whose owner this one has; nil if it has any.
+    package let successor: CustomerKey?
     /// A purchase of the expired subscription that this one continues, and to whose owner it belongs unless it states
     /// another app user; nil if it continues none.
     package let continued: CustomerKey?
 
     package init(
         subscription: CustomerKey, purchases: [Purchase], ties: [CustomerKey: Int64], line: CustomerKey? = nil,
-        continued: CustomerKey? = nil
+        continued: CustomerKey? = nil, successor: CustomerKey? = nil
     ) {
         self.line = line
+        self.successor = successor
         self.continued = continued
         self.subscription = subscription
         var changes: [Purchase] = []
@@ -64,7 +67,7 @@ package struct OwnershipEvidence: Sendable, Hashable {
         rules.collect(.ignoring(ignored, of: subscription))
         return OwnershipEvidence(
             subscription: subscription, purchases: purchases.filter { !tokens.contains($0.token) }, ties: ties,
-            line: line, continued: continued)
+            line: line, continued: continued, successor: successor)
     }
 
     /// The keys that say whose the subscription is, each with the position of the first event that is evidence of it:
@@ -96,6 +99,8 @@ extension SubscriptionFacts {
     /// the purchase.
     package func ownershipEvidence() -> OwnershipEvidence {
         if !purchases.isEmpty || line != nil { return purchaseEvidence() }
+        let moves = moves
+        if !moves.isEmpty { return evidence(after: moves) }
         struct Row {
             var purchaseDate: Instant?
             var token: CustomerKey?
@@ -128,6 +133,9 @@ extension SubscriptionFacts {
             }
             tie(CustomerKey(stated: .appTransaction, transaction.appTransactionId), statement.position)
             tie(CustomerKey(stated: .subscription, transaction.previousOriginalTransactionId), statement.position)
+            if transaction.originalTransactionId != originalTransactionId {
+                tie(CustomerKey(stated: .subscription, transaction.originalTransactionId), statement.position)
+            }
         }
         for (stated, evidence) in renewals {
             tie(CustomerKey(stated: .appTransaction, stated.renewal.fact.appTransactionId), evidence.position)
@@ -144,5 +152,19 @@ extension SubscriptionFacts {
                     position: firstReports[Report(transactionId: id, token: token)] ?? 0))
         }
         return OwnershipEvidence(subscription: own, purchases: purchases, ties: ties)
+    }
+
+    /// The evidence of the purchases that are left, and the subscriptions to which the others moved: they are of one
+    /// store account.
+    private func evidence(after moves: [String: Move]) -> OwnershipEvidence {
+        let left = without(moves).ownershipEvidence()
+        var ties = left.ties
+        for (_, move) in moves {
+            guard let key = CustomerKey(stated: .subscription, move.transaction.originalTransactionId) else { continue }
+            ties[key] = min(ties[key] ?? move.statement.position, move.statement.position)
+        }
+        return OwnershipEvidence(
+            subscription: left.subscription, purchases: left.purchases, ties: ties,
+            successor: successor(moves).map { CustomerKey(.subscription, $0.transaction.originalTransactionId) })
     }
 }

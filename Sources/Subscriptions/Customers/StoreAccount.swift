@@ -25,10 +25,11 @@ package struct StoreAccount: Sendable {
         byKey = evidence.reduce(into: [:]) { $0[$1.subscription] = $1 }
     }
 
-    /// The subscription of which a purchase is part; the key itself if it is part of none.
+    /// The subscription of which a purchase is part, or to which all purchases of a subscription moved; the key itself if it
+    /// is neither.
     func line(of key: CustomerKey) -> CustomerKey {
         var (line, seen) = (key, Set<CustomerKey>())
-        while let next = byKey[line]?.line, seen.insert(line).inserted { line = next }
+        while let one = byKey[line], let next = one.line ?? one.successor, seen.insert(line).inserted { line = next }
         return line
     }
 

@@ -86,6 +86,15 @@ extension AppliedRule {
         return applied
     }
 
+    /// A purchase that belongs to another subscription by a later statement.
+    static func movingAway(_ move: SubscriptionFacts.Move) -> AppliedRule {
+        AppliedRule(
+            .movedTo, transactionId: move.transaction.transactionId, productId: move.transaction.productId,
+            period: Self.range(move.transaction.purchaseDate, move.transaction.expiresDate),
+            at: move.statement.statedAt, positions: [move.statement.position],
+            key: CustomerKey(.subscription, move.transaction.originalTransactionId))
+    }
+
     /// Another end in a later answer of Google about the same order.
     static func moving(_ transaction: Transaction, _ move: PurchaseTrack.Move) -> AppliedRule {
         let isExtended = move.from < move.to && !move.isRestored

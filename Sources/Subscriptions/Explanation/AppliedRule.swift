@@ -21,7 +21,8 @@ package struct AppliedRule: Sendable, Hashable {
     /// ``ExplanationRule/linkMoved``, the customer that had it before; for ``ExplanationRule/linkRefused``, the customer
     /// that does not get it.
     package var customer: CustomerKey?
-    /// The key of a link that moved or counts for nothing, or an account token that counts for nothing.
+    /// The key of a link that moved or counts for nothing, or an account token that counts for nothing. For
+    /// ``ExplanationRule/movedTo``, the subscription that has the purchase.
     package var key: CustomerKey?
     /// The app whose facts or links it was applied to, if it is not the answer's but joined with it.
     package var joinedApp: String?

@@ -283,7 +283,7 @@ extension ExplainedCustomers {
     func withoutPeriod(_ entitlement: String, _ customer: CustomerKey) -> [AppliedRule] {
         lines.filter { isOwner(customer, of: $0) }.flatMap { line in
             line.rules.filter {
-                [.noAccessKind, .notConfigured, .consumed, .noDuration, .noPurchaseDate].contains($0.rule)
+                [.noAccessKind, .notConfigured, .consumed, .noDuration, .noPurchaseDate, .movedTo].contains($0.rule)
                     && grant(entitlement, by: $0.productId, line) != nil
             }
         }

@@ -124,6 +124,7 @@ extension AppliedRule {
             "\(purchase) was consumed, so it counts as a consumable: configure the kind of its product"
         case .noDuration: "\(purchase)\(on) has no duration: its end is not after its start"
         case .noPurchaseDate: "Only the end of \(purchase) is known, and no dates of it"
+        case .movedTo: "\(purchase) moved to \(key.map(\.words) ?? "another subscription")\(on)"
         case .laterStatementWins: "A later statement about \(purchase)\(on) takes back what an earlier one stated"
         case .unitsRefunded: "\(refundedUnits) of \(purchase) was refunded\(on): the customer keeps the rest"
         case .tieTakesBack:

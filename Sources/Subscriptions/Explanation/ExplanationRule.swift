@@ -49,6 +49,8 @@ package enum ExplanationRule: String, Sendable, Hashable, CaseIterable {
     case noDuration = "no_duration"
     /// Only the refund of the purchase is known, not its dates.
     case noPurchaseDate = "no_purchase_date"
+    /// The latest statement about the purchase reports it under another subscription.
+    case movedTo = "moved_to"
 
     // MARK: Statements contradict each other
 
@@ -126,7 +128,7 @@ extension ExplanationRule {
             .revoked:
             .cuts
         case .refundedWhole, .refundedWithCopy, .accountDeleted, .graceTakenBack, .noAccessKind, .notConfigured,
-            .consumed, .noDuration, .noPurchaseDate:
+            .consumed, .noDuration, .noPurchaseDate, .movedTo:
             .removes
         case .laterStatementWins, .tieTakesBack, .unitsRefunded: .statement
         case .mapped, .ownName: .product

@@ -23,6 +23,7 @@ package struct MemoryLedger: Sendable {
         var subscriptionHeads: [ByteString: Int64] = [:]
         var head: Int64 = 0
         var subscriptions: [String: SubscriptionFacts] = [:]
+        var holders = TransactionHolders()
 
         /// The position of the event that this one repeats; nil if it is new.
         func position(ofRepeated event: Event, receivedAt: Instant) -> Int64? {
@@ -60,6 +61,8 @@ package struct MemoryLedger: Sendable {
                     stated, occurredAt: event.occurredAt, receivedAt: receivedAt, position: position,
                     companion: companion)
             }
+            content.subscriptions.shareTransactions(
+                of: stated, in: id, among: &content.holders, position: position)
         }
         return position
     }

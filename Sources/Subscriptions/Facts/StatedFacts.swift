@@ -50,6 +50,9 @@ package struct StatedFacts: Sendable {
         Set(purchases.compactMap(\.fact.fact.continuedPurchaseToken))
     }
 
+    /// The ids of the transactions, which may repeat.
+    package var transactionIds: [String] { transactions.map(\.fact.fact.transactionId) }
+
     /// When the facts state each of their transactions.
     ///
     /// - Parameter statedAt: The time of the event.

@@ -181,15 +181,27 @@ package struct SubscriptionFacts: Sendable, Hashable {
         }
     }
 
-    /// A repeated fact keeps its latest time, so that it takes precedence over older facts, and its first position.
     private mutating func merge(_ transaction: Canonical<Transaction>, _ statement: Statement) {
-        guard let known = transactions[transaction] else {
-            transactions[transaction] = statement
-            return
+        transactions[transaction] = Statement(statement, repeating: transactions[transaction])
+    }
+
+    /// Adds reports that were made about transactions, under this subscription or another one.
+    ///
+    /// - Parameter position: Of the event with the last one.
+    mutating func add(_ reports: Reports, position: Int64) {
+        for (fact, statement) in reports {
+            merge(fact, statement)
+            positions.insert(statement.position)
         }
-        var latest = known.isEarlier(than: statement) ? statement : known
-        latest.position = min(known.position, statement.position)
-        transactions[transaction] = latest
+        positions.insert(position)
+    }
+
+    /// The same facts with only some of the transactions, by id, and only some of the renewal info, by its time.
+    func keeping(_ isKept: (String) -> Bool, renewals isRenewalKept: (Instant) -> Bool) -> SubscriptionFacts {
+        var kept = self
+        kept.transactions = transactions.filter { isKept($0.key.fact.transactionId) }
+        kept.renewals = renewals.filter { isRenewalKept($0.key.statedAt) }
+        return kept
     }
 }
 
@@ -316,6 +328,15 @@ extension SubscriptionFacts {
 }
 
 extension SubscriptionFacts.Statement {
+    /// The statement of a fact that was reported before: it keeps its latest time, so that it takes precedence over older
+    /// facts, and its first position.
+    init(_ statement: Self, repeating known: Self?) {
+        self = statement
+        guard let known else { return }
+        if !known.isEarlier(than: statement) { self = known }
+        position = min(known.position, statement.position)
+    }
+
     fileprivate func isEarlier(than other: Self) -> Bool {
         (statedAt, isSigned ? 1 : 0, receivedAt) < (other.statedAt, other.isSigned ? 1 : 0, other.receivedAt)
     }

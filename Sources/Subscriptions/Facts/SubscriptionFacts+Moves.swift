@@ -1,0 +1,110 @@
+import Encoding
+
+// A transaction id is one purchase, whatever subscription it is reported under. The App Store has given lapsed customers a
+// new originalTransactionId and later reported the same transactions under the old one. So each subscription under which a
+// transaction was reported has all reports about it, and the latest of them says to which one it belongs.
+
+/// The subscriptions under which transactions were reported.
+package struct TransactionHolders: Sendable {
+    private var holders: [String: Set<String>] = [:]
+
+    package init() {}
+
+    /// Adds a report of a transaction under a subscription.
+    package mutating func add(_ transactionId: String, heldBy subscription: String) {
+        holders[transactionId, default: []].insert(subscription)
+    }
+
+    /// Adds what the facts say about transactions that were reported under several subscriptions.
+    package mutating func add(_ facts: SubscriptionFacts) {
+        for fact in facts.transactions.keys where fact.fact.originalTransactionId != facts.originalTransactionId {
+            add(fact.fact.transactionId, heldBy: facts.originalTransactionId)
+            add(fact.fact.transactionId, heldBy: fact.fact.originalTransactionId)
+        }
+    }
+
+    /// The subscriptions under which a transaction was reported, if there are several; nil otherwise.
+    fileprivate func several(_ transactionId: String) -> Set<String>? {
+        holders[transactionId].flatMap { $0.count > 1 ? $0 : nil }
+    }
+}
+
+extension Dictionary where Key == String, Value: SubscriptionState {
+    /// Gives all reports about the transactions of some facts to each subscription under which they were reported. Call it
+    /// after the facts were folded into their subscription. The result does not depend on the order of the reports.
+    ///
+    /// - Parameter holders: Must know the other subscriptions, and their states must be among these.
+    package mutating func shareTransactions(
+        of facts: StatedFacts, in subscription: String, among holders: inout TransactionHolders, position: Int64
+    ) {
+        for id in facts.transactionIds {
+            holders.add(id, heldBy: subscription)
+            guard let all = holders.several(id)?.sorted() else { continue }
+            var reports = SubscriptionFacts.Reports()
+            for holder in all { self[holder]?.facts.addReports(about: id, to: &reports) }
+            for holder in all { change(holder, position: position) { $0.add(reports, position: position) } }
+        }
+    }
+}
+
+extension SubscriptionFacts {
+    /// What was reported about a transaction, by all subscriptions.
+    package typealias Reports = [Canonical<Transaction>: Statement]
+
+    /// A purchase that a later statement reports under another subscription.
+    struct Move: Sendable, Hashable {
+        let transaction: Transaction
+        /// The latest statement.
+        let statement: Statement
+    }
+
+    fileprivate func addReports(about transactionId: String, to reports: inout Reports) {
+        for (fact, statement) in transactions where fact.fact.transactionId == transactionId {
+            reports[fact] = Statement(statement, repeating: reports[fact])
+        }
+    }
+
+    /// The subscriptions under which some of these transactions were reported as well.
+    package var otherHolders: Set<String> {
+        Set(transactions.keys.lazy.map(\.fact.originalTransactionId).filter { $0 != originalTransactionId })
+    }
+
+    /// The purchases that belong to another subscription by the latest statement about each, by transaction id.
+    var moves: [String: Move] {
+        guard transactions.keys.contains(where: { $0.fact.originalTransactionId != originalTransactionId }) else {
+            return [:]
+        }
+        var latest: [String: Move] = [:]
+        for (transaction, statement) in orderedTransactions {
+            latest[transaction.value.transactionId] = Move(transaction: transaction.value, statement: statement)
+        }
+        return latest.filter { $0.value.transaction.originalTransactionId != originalTransactionId }
+    }
+
+    /// The facts without the purchases that moved, and without the renewal info that was stated while one of them was the
+    /// latest purchase: it is about what follows that purchase.
+    func without(_ moves: [String: Move]) -> SubscriptionFacts {
+        guard !moves.isEmpty else { return self }
+        var purchases: [String: Instant] = [:]
+        for fact in transactions.keys {
+            let id = fact.fact.transactionId
+            if let date = fact.fact.purchaseDate { purchases[id] = min(purchases[id] ?? date, date) }
+        }
+        let ordered = purchases.sorted { ($0.value, $0.key) < ($1.value, $1.key) }
+        return keeping { !moves.keys.contains($0) } renewals: { statedAt in
+            let last = ordered.last { $0.value <= statedAt } ?? ordered.first
+            return last.map { !moves.keys.contains($0.key) } ?? true
+        }
+    }
+
+    /// The subscription to which all purchases of this one moved: that of the latest; nil if any is still its own.
+    func successor(_ moves: [String: Move]) -> Move? {
+        guard !moves.isEmpty, transactions.keys.allSatisfy({ moves.keys.contains($0.fact.transactionId) }) else {
+            return nil
+        }
+        return moves.values.max { left, right in
+            (left.transaction.purchaseDate ?? .earliest, left.transaction.transactionId)
+                < (right.transaction.purchaseDate ?? .earliest, right.transaction.transactionId)
+        }
+    }
+}
