@@ -111,6 +111,82 @@ struct SeatTests {
         #expect(periods.map(\.price) == [4500])
     }
 
+    /// A generated life of a subscription with seats: its transactions, and what is paid per period on each day.
+    private struct Life {
+        var transactions: [Transaction] = []
+        /// The price of all seats of the current period, since each day.
+        var prices: [(since: Instant, price: Int64)] = []
+        let starts: [Instant]
+        let end: Instant
+
+        private static let dayLength: Int64 = 86_400_000
+        private static let periodDays: Int64 = 30
+
+        init(_ generator: inout SeededGenerator) {
+            let periods = Int.random(in: 1...5, using: &generator)
+            let first = day("2026-10-01")
+            starts = (0..<periods).map { first.advanced(byMilliseconds: Int64($0) * Self.periodDays * Self.dayLength) }
+            end = first.advanced(byMilliseconds: Int64(periods) * Self.periodDays * Self.dayLength)
+            for start in starts {
+                let end = start.advanced(byMilliseconds: Self.periodDays * Self.dayLength)
+                // A renewal has the seats of before, more of them or fewer, in one transaction or in several.
+                let parts = start == first ? 1 : Int.random(in: 1...3, using: &generator)
+                for _ in 0..<parts { add(start, end, isAdded: parts > 1, &generator) }
+                var instant = start
+                for _ in 0..<Int.random(in: 0...2, using: &generator) {
+                    let days = Int64.random(in: 1...14, using: &generator)
+                    instant = instant.advanced(byMilliseconds: days * Self.dayLength)
+                    add(instant, end, isAdded: true, &generator)
+                }
+            }
+        }
+
+        private mutating func add(
+            _ start: Instant, _ end: Instant, isAdded: Bool, _ generator: inout SeededGenerator
+        ) {
+            let (quantity, price) = (
+                Int.random(in: 1...30, using: &generator), Int64.random(in: 100...3000, using: &generator)
+            )
+            let transaction = SeatTests.seats(
+                String(transactions.count), start.description, end.description, quantity, price: price, isAdded: isAdded
+            ) { $0.transactionReason = starts.contains(start) && start != starts[0] ? "RENEWAL" : "PURCHASE" }
+            transactions.append(transaction)
+            // Another period begins without the seats of before.
+            let isOther = starts.contains(start) && prices.last?.since != start
+            let before = isOther ? 0 : prices.last?.price ?? 0
+            prices.removeAll { $0.since == start }
+            prices.append((start, before + price * Int64(quantity)))
+        }
+    }
+
+    @Test("on each day of generated lives there is one period, with the money of all seats, in any order of arrival")
+    func lives() {
+        for number in 0..<300 {
+            var generator = TestSeed.generator(number)
+            let life = Life(&generator)
+            let told = life.transactions.map { Told($0.signedDate ?? .latest, [$0], [intention(autoRenew: true)]) }
+            for arrival in [told, told.reversed(), (told + told).shuffled(using: &generator)] {
+                let subscription = Subscription(arriving: arrival)
+                let periods = subscription.reportingPeriods
+                let message = "seed \(TestSeed.value), life \(number)"
+
+                #expect(subscription.spans == [Span(life.starts[0], life.end)], "\(message)")
+                #expect(periods.compactMap(\.movement).count == life.starts.count, "\(message)")
+                #expect(periods.compactMap(\.paymentNumber) == Array(1...life.starts.count), "\(message)")
+                for (index, (since, price)) in life.prices.enumerated() {
+                    let until = index + 1 < life.prices.count ? life.prices[index + 1].since : life.end
+                    for instant in [since, until.advanced(byMilliseconds: -1)] {
+                        let counted = periods.filter {
+                            ($0.effectiveStart ?? $0.period.start) <= instant
+                                && instant < ($0.effectiveEnd ?? $0.period.end)
+                        }
+                        #expect(counted.map(\.price) == [price], "\(message), \(instant)")
+                    }
+                }
+            }
+        }
+    }
+
     @Test("a member has access until the seat is taken back, pays nothing, and has no payer")
     func member() {
         let member = Self.bought.assigned()

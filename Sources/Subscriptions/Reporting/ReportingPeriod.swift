@@ -174,6 +174,8 @@ extension [ReportingPeriod] {
                 && known.period.productId == seats.period.productId
                 && known.period.contains(seats.period.start)
                 && (known.effectiveEnd ?? known.period.end) > seats.period.start
+                // One that adds no time is counted with the one that does.
+                && (known.effectiveStart ?? known.period.start) < known.period.end
         }
     }
 }
