@@ -26,6 +26,7 @@
 --   google_intake, google_purchase, google_notification,
 --   google_void, google_void_audit                          questions to Google Play       no
 --   product, product_entitlement                            the owner's configuration      no
+--   exchange_rate, commission, tax_rate                     imported by the owner          no
 --   app_ownership, app_join                                 from the owner's apps file     no
 --   customer_edge, customer_link                            projections of the log         `subledger rebuild`
 --   ownership, customer_identity, shared_account_token      projections of the log         `subledger rebuild`
@@ -56,10 +57,11 @@
 --
 -- A stream is an app in an environment. The key of every table about events, subscriptions and customers begins with
 -- the stream, so apps and environments never mix. schema_version, certificate_verdict, ocsp_response, product,
--- product_entitlement, app_ownership, app_join, app_checks, consumption_policy, token, console_session, console_ticket,
--- receipt, google_purchase, google_notification, google_void, google_void_audit, turn, quarantine and quarantine_size do
--- not belong to a stream; that of a receipt or of a purchase of Google Play is known only after the store's answer, and that
--- of a notification in quarantine only after its app was configured.
+-- product_entitlement, exchange_rate, commission, tax_rate, app_ownership, app_join, app_checks, consumption_policy,
+-- token, console_session, console_ticket, receipt, google_purchase, google_notification, google_void,
+-- google_void_audit, turn, quarantine and quarantine_size do not belong to a stream; that of a receipt or of a purchase
+-- of Google Play is known only after the store's answer, and that of a notification in quarantine only after its app was
+-- configured.
 
 create schema subledger;
 create schema analyst;
@@ -716,6 +718,39 @@ create table subledger.product_entitlement (
 -- Customers ---------------------------------------------------------------------------------------------------------
 -- Whose purchase it is: projections of the log, computed by the app's policy.
 
+create table subledger.exchange_rate (
+  currency text    not null,
+  day      date    not null,
+  per_euro numeric not null,
+  constraint exchange_rate_pkey primary key (currency, day),
+  constraint exchange_rate_currency_check check (currency ~ '^[A-Z]{3}$' and currency <> 'EUR'),
+  constraint exchange_rate_per_euro_check check (per_euro > 0 and per_euro < 'infinity')
+);
+
+create table subledger.commission (
+  store          text    not null,
+  kind           text    not null,
+  country        text    not null default '',
+  starts_on      date    not null,
+  percent        numeric not null,
+  later_percent  numeric not null,
+  constraint commission_pkey primary key (store, kind, country, starts_on),
+  constraint commission_store_check check (store in ('apple', 'google')),
+  constraint commission_kind_check check (kind in ('subscription', 'one_time')),
+  constraint commission_country_check check (country ~ '^([A-Z]{3})?$'),
+  constraint commission_percent_check check (percent >= 0 and percent < 100),
+  constraint commission_later_percent_check check (later_percent >= 0 and later_percent < 100)
+);
+
+create table subledger.tax_rate (
+  country   text    not null default '',
+  starts_on date    not null,
+  percent   numeric not null,
+  constraint tax_rate_pkey primary key (country, starts_on),
+  constraint tax_rate_country_check check (country ~ '^([A-Z]{3})?$'),
+  constraint tax_rate_percent_check check (percent >= 0 and percent < 1000)
+);
+
 create table subledger.app_ownership (
   app                          text    not null,
   policy                       text    not null,
@@ -1051,6 +1086,8 @@ grant usage on schema subledger
   to subledger_receiver, subledger_projector, subledger_products, subledger_authenticator, subledger_poller,
     subledger_reader, subledger_analyst;
 grant usage on schema analyst to subledger_reader, subledger_analyst;
+-- For analyst.country, by which imported tables name countries.
+grant usage on schema analyst to subledger_products;
 grant select on subledger.schema_version
   to subledger_receiver, subledger_projector, subledger_products, subledger_poller, subledger_reader,
     subledger_analyst;
@@ -1129,7 +1166,9 @@ grant select
   to subledger_receiver;
 
 grant select, insert, update, delete
-  on subledger.product, subledger.product_entitlement, subledger.consumption_policy to subledger_products;
+  on subledger.product, subledger.product_entitlement, subledger.consumption_policy, subledger.exchange_rate,
+    subledger.commission, subledger.tax_rate
+  to subledger_products;
 grant select (token_id, secret_sha256, scope, revoked_at) on subledger.token to subledger_authenticator;
 grant select, insert, delete on subledger.console_session to subledger_authenticator;
 grant update (seen) on subledger.console_session to subledger_authenticator;
@@ -1155,8 +1194,9 @@ grant select
     subledger.refunded_period, subledger.check_schedule, subledger.store_check, subledger.store_history,
     subledger.history_backfill, subledger.delivery_audit, subledger.google_intake, subledger.google_purchase,
     subledger.google_notification, subledger.google_void, subledger.google_void_audit, subledger.lease,
-    subledger.projector_stall, subledger.product, subledger.product_entitlement, subledger.app_ownership,
-    subledger.app_join, subledger.app_checks, subledger.customer_edge, subledger.customer_link, subledger.ownership,
+    subledger.projector_stall, subledger.product, subledger.product_entitlement, subledger.exchange_rate,
+    subledger.commission, subledger.tax_rate, subledger.app_ownership, subledger.app_join,
+    subledger.app_checks, subledger.customer_edge, subledger.customer_link, subledger.ownership,
     subledger.customer_identity, subledger.shared_account_token, subledger.change_head, subledger.change,
     subledger.quarantine_size, subledger.consumption_policy, subledger.consumption_answer
   to subledger_reader, subledger_analyst;
@@ -1799,6 +1839,27 @@ comment on column subledger.product.duration is
 comment on table subledger.product_entitlement is
   'Entitlements granted by products, many to many. A product without a row grants the entitlement named after its own '
   'id. Looked up on each read, so a change applies immediately and to the past too';
+
+comment on table subledger.exchange_rate is
+  'Exchange rates that `subledger rate import` read. A currency without a rate in the last 7 days is not converted';
+comment on column subledger.exchange_rate.currency is 'ISO 4217; never EUR, whose rate is 1';
+comment on column subledger.exchange_rate.day is 'The day of the rate';
+comment on column subledger.exchange_rate.per_euro is 'Units of the currency for one euro';
+comment on table subledger.commission is
+  'The share that a store keeps of a price without tax, from a day on until the next row of the same store, kind and '
+  'country; from `subledger commission import`';
+comment on column subledger.commission.store is 'apple or google';
+comment on column subledger.commission.kind is 'subscription if the store renews it, else one_time';
+comment on column subledger.commission.country is 'ISO 3166-1 alpha-3; empty for all countries without rows of their own';
+comment on column subledger.commission.starts_on is 'The first day, UTC';
+comment on column subledger.commission.percent is 'Of the price without tax';
+comment on column subledger.commission.later_percent is
+  'The same for a subscription that was paid for at least 365 days before';
+comment on table subledger.tax_rate is
+  'The tax that is part of prices, from a day on until the next row of the same country; from `subledger tax import`';
+comment on column subledger.tax_rate.country is 'ISO 3166-1 alpha-3; empty for all countries without rows of their own';
+comment on column subledger.tax_rate.starts_on is 'The first day, UTC';
+comment on column subledger.tax_rate.percent is 'Of the price without tax: 19 means that 119 was paid for 100';
 
 create or replace view subledger.product_catalog as
 select
@@ -4668,6 +4729,837 @@ comment on column analyst.delivery_lag.notifications is 'Number of notifications
 comment on column analyst.delivery_lag.p50_seconds is 'Median';
 comment on column analyst.delivery_lag.p99_seconds is '99th percentile';
 comment on column analyst.delivery_lag.max_seconds is 'Maximum';
+
+create or replace function analyst.store(original_transaction_id text) returns text
+language sql immutable parallel safe as $$
+  select case when original_transaction_id ~ '^[0-9]+$' then 'apple' else 'google' end
+$$;
+
+comment on function analyst.store is
+  'The store of a subscription or one-time purchase: Apple''s ids are numbers, and Google''s purchase tokens are not';
+
+create or replace function analyst.country(storefront text) returns text
+language sql immutable parallel safe as $$
+  select case when length(storefront) = 2 then coalesce('{
+    "AD": "AND", "AE": "ARE", "AF": "AFG", "AG": "ATG", "AI": "AIA", "AL": "ALB", "AM": "ARM", "AO": "AGO",
+    "AQ": "ATA", "AR": "ARG", "AS": "ASM", "AT": "AUT", "AU": "AUS", "AW": "ABW", "AX": "ALA", "AZ": "AZE",
+    "BA": "BIH", "BB": "BRB", "BD": "BGD", "BE": "BEL", "BF": "BFA", "BG": "BGR", "BH": "BHR", "BI": "BDI",
+    "BJ": "BEN", "BL": "BLM", "BM": "BMU", "BN": "BRN", "BO": "BOL", "BQ": "BES", "BR": "BRA", "BS": "BHS",
+    "BT": "BTN", "BV": "BVT", "BW": "BWA", "BY": "BLR", "BZ": "BLZ", "CA": "CAN", "CC": "CCK", "CD": "COD",
+    "CF": "CAF", "CG": "COG", "CH": "CHE", "CI": "CIV", "CK": "COK", "CL": "CHL", "CM": "CMR", "CN": "CHN",
+    "CO": "COL", "CR": "CRI", "CU": "CUB", "CV": "CPV", "CW": "CUW", "CX": "CXR", "CY": "CYP", "CZ": "CZE",
+    "DE": "DEU", "DJ": "DJI", "DK": "DNK", "DM": "DMA", "DO": "DOM", "DZ": "DZA", "EC": "ECU", "EE": "EST",
+    "EG": "EGY", "EH": "ESH", "ER": "ERI", "ES": "ESP", "ET": "ETH", "FI": "FIN", "FJ": "FJI", "FK": "FLK",
+    "FM": "FSM", "FO": "FRO", "FR": "FRA", "GA": "GAB", "GB": "GBR", "GD": "GRD", "GE": "GEO", "GF": "GUF",
+    "GG": "GGY", "GH": "GHA", "GI": "GIB", "GL": "GRL", "GM": "GMB", "GN": "GIN", "GP": "GLP", "GQ": "GNQ",
+    "GR": "GRC", "GS": "SGS", "GT": "GTM", "GU": "GUM", "GW": "GNB", "GY": "GUY", "HK": "HKG", "HM": "HMD",
+    "HN": "HND", "HR": "HRV", "HT": "HTI", "HU": "HUN", "ID": "IDN", "IE": "IRL", "IL": "ISR", "IM": "IMN",
+    "IN": "IND", "IO": "IOT", "IQ": "IRQ", "IR": "IRN", "IS": "ISL", "IT": "ITA", "JE": "JEY", "JM": "JAM",
+    "JO": "JOR", "JP": "JPN", "KE": "KEN", "KG": "KGZ", "KH": "KHM", "KI": "KIR", "KM": "COM", "KN": "KNA",
+    "KP": "PRK", "KR": "KOR", "KW": "KWT", "KY": "CYM", "KZ": "KAZ", "LA": "LAO", "LB": "LBN", "LC": "LCA",
+    "LI": "LIE", "LK": "LKA", "LR": "LBR", "LS": "LSO", "LT": "LTU", "LU": "LUX", "LV": "LVA", "LY": "LBY",
+    "MA": "MAR", "MC": "MCO", "MD": "MDA", "ME": "MNE", "MF": "MAF", "MG": "MDG", "MH": "MHL", "MK": "MKD",
+    "ML": "MLI", "MM": "MMR", "MN": "MNG", "MO": "MAC", "MP": "MNP", "MQ": "MTQ", "MR": "MRT", "MS": "MSR",
+    "MT": "MLT", "MU": "MUS", "MV": "MDV", "MW": "MWI", "MX": "MEX", "MY": "MYS", "MZ": "MOZ", "NA": "NAM",
+    "NC": "NCL", "NE": "NER", "NF": "NFK", "NG": "NGA", "NI": "NIC", "NL": "NLD", "NO": "NOR", "NP": "NPL",
+    "NR": "NRU", "NU": "NIU", "NZ": "NZL", "OM": "OMN", "PA": "PAN", "PE": "PER", "PF": "PYF", "PG": "PNG",
+    "PH": "PHL", "PK": "PAK", "PL": "POL", "PM": "SPM", "PN": "PCN", "PR": "PRI", "PS": "PSE", "PT": "PRT",
+    "PW": "PLW", "PY": "PRY", "QA": "QAT", "RE": "REU", "RO": "ROU", "RS": "SRB", "RU": "RUS", "RW": "RWA",
+    "SA": "SAU", "SB": "SLB", "SC": "SYC", "SD": "SDN", "SE": "SWE", "SG": "SGP", "SH": "SHN", "SI": "SVN",
+    "SJ": "SJM", "SK": "SVK", "SL": "SLE", "SM": "SMR", "SN": "SEN", "SO": "SOM", "SR": "SUR", "SS": "SSD",
+    "ST": "STP", "SV": "SLV", "SX": "SXM", "SY": "SYR", "SZ": "SWZ", "TC": "TCA", "TD": "TCD", "TF": "ATF",
+    "TG": "TGO", "TH": "THA", "TJ": "TJK", "TK": "TKL", "TL": "TLS", "TM": "TKM", "TN": "TUN", "TO": "TON",
+    "TR": "TUR", "TT": "TTO", "TV": "TUV", "TW": "TWN", "TZ": "TZA", "UA": "UKR", "UG": "UGA", "UM": "UMI",
+    "US": "USA", "UY": "URY", "UZ": "UZB", "VA": "VAT", "VC": "VCT", "VE": "VEN", "VG": "VGB", "VI": "VIR",
+    "VN": "VNM", "VU": "VUT", "WF": "WLF", "WS": "WSM", "YE": "YEM", "YT": "MYT", "ZA": "ZAF", "ZM": "ZMB",
+    "ZW": "ZWE"
+  }'::jsonb ->> storefront, storefront) else storefront end
+$$;
+
+comment on function analyst.country is
+  'The country of a storefront, ISO 3166-1 alpha-3: Apple states three letters, and Google two';
+
+create or replace view analyst.exchange_rates as
+select currency, day, per_euro
+from subledger.exchange_rate;
+
+comment on view analyst.exchange_rates is
+  'Exchange rates that `subledger rate import` read, such as the reference rates of the European Central Bank';
+comment on column analyst.exchange_rates.currency is 'ISO 4217; never EUR, whose rate is 1';
+comment on column analyst.exchange_rates.day is 'The day of the rate. It counts until the next one, for 7 days at most';
+comment on column analyst.exchange_rates.per_euro is 'Units of the currency for one euro';
+
+create or replace function analyst.rates_in(target text)
+returns table (day date, currency text, rate numeric)
+language sql stable as $$
+  select
+    sold.day,
+    sold.currency,
+    case when sold.currency = $1 then 1 else wanted.per_euro / own.per_euro end
+  from (
+    select distinct (transaction.purchase_date at time zone interval '0')::date as day, transaction.currency
+    from subledger.transaction
+    where transaction.currency is not null
+      and transaction.purchase_date is not null
+    union
+    select distinct (transaction.revocation_date at time zone interval '0')::date, transaction.currency
+    from subledger.transaction
+    where transaction.currency is not null
+      and transaction.revocation_date is not null
+  ) as sold
+  left join lateral (
+    select 1 as per_euro
+    where sold.currency = 'EUR'
+    union all
+    (
+      select exchange_rate.per_euro
+      from subledger.exchange_rate
+      where exchange_rate.currency = sold.currency
+        and exchange_rate.day <= sold.day
+        and exchange_rate.day > sold.day - 7
+      order by exchange_rate.day desc
+      limit 1
+    )
+  ) as own on true
+  left join lateral (
+    select 1 as per_euro
+    where $1 = 'EUR'
+    union all
+    (
+      select exchange_rate.per_euro
+      from subledger.exchange_rate
+      where exchange_rate.currency = $1
+        and exchange_rate.day <= sold.day
+        and exchange_rate.day > sold.day - 7
+      order by exchange_rate.day desc
+      limit 1
+    )
+  ) as wanted on true
+$$;
+
+comment on function analyst.rates_in is
+  'What one unit of each currency was worth in the currency target, on each day with a payment or refund in it: by the '
+  'latest rates of the week that ends with the day; null if there is none';
+
+create or replace view analyst.revenue_detail as
+with payment as (
+  select
+    paid.app,
+    paid.environment,
+    paid.stream_id,
+    paid.product_id,
+    paid.currency,
+    paid.purchase_date,
+    paid.refund,
+    case when paid.refund is not null then paid.revocation_date end as refunded_at,
+    paid.price,
+    paid.refunded_amount,
+    paid.original_transaction_id,
+    paid.transaction_id,
+    paid.positions,
+    transaction.storefront,
+    transaction.offer_type,
+    coalesce(transaction.offer_identifier, transaction.promotional_offer_id, transaction.offer_code_ref_name)
+      as offer_identifier,
+    case
+      when coalesce(transaction.type, 'Auto-Renewable Subscription') = 'Auto-Renewable Subscription'
+        and transaction.expires_date is not null then 'subscription'
+      else 'one_time'
+    end as kind,
+    case
+      when paid.refund is distinct from 'full' and transaction.expires_date > paid.purchase_date then
+        transaction.expires_date
+    end as served_until,
+    ownership.customer_kind,
+    ownership.customer_id
+  from analyst.refund_rate_detail as paid
+  join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
+  left join subledger.ownership
+    on ownership.stream_id = paid.stream_id
+    and ownership.original_transaction_id = paid.original_transaction_id
+    and ownership.starts_at <= paid.purchase_date
+    and ownership.ends_at > paid.purchase_date
+    -- Of several customers who share it, one.
+    and not exists (
+      select
+      from subledger.ownership as other
+      where other.stream_id = ownership.stream_id
+        and other.original_transaction_id = ownership.original_transaction_id
+        and other.starts_at <= paid.purchase_date
+        and other.ends_at > paid.purchase_date
+        and (other.customer_kind, other.customer_id) < (ownership.customer_kind, ownership.customer_id)
+    )
+  where paid.price is distinct from 0
+), served as (
+  select
+    payment.*,
+    purchase_date - max(served_until) over (
+      partition by stream_id, original_transaction_id order by purchase_date, transaction_id
+      rows between unbounded preceding and 1 preceding
+    ) as pause
+  from payment
+), run as (
+  -- A pause of more than 60 days begins the years of service anew.
+  select
+    served.*,
+    count(*) filter (where pause > interval '60 days') over (
+      partition by stream_id, original_transaction_id order by purchase_date, transaction_id
+    ) as run
+  from served
+)
+select
+  (run.purchase_date at time zone interval '0')::date as day,
+  run.app,
+  run.environment,
+  run.stream_id,
+  analyst.store(run.original_transaction_id) as store,
+  run.kind,
+  run.product_id,
+  analyst.country(run.storefront) as country,
+  run.currency,
+  run.offer_type,
+  run.offer_identifier,
+  run.customer_kind,
+  run.customer_id,
+  row_number() over (
+    partition by run.stream_id, run.customer_kind, run.customer_id order by run.purchase_date, run.transaction_id
+  ) as payment,
+  run.kind = 'subscription' and coalesce(
+    sum(run.served_until - run.purchase_date) over (
+      partition by run.stream_id, run.original_transaction_id, run.run order by run.purchase_date, run.transaction_id
+      rows between unbounded preceding and 1 preceding
+    ) >= interval '365 days', false
+  ) as is_later,
+  run.price,
+  run.refund,
+  (run.refunded_at at time zone interval '0')::date as refund_day,
+  run.refunded_amount,
+  run.purchase_date,
+  run.original_transaction_id,
+  run.transaction_id,
+  run.positions
+from run;
+
+comment on view analyst.revenue_detail is
+  'Every payment: paid purchases and renewals of subscriptions and one-time purchases, of both stores. Free trials, '
+  'members of a family and assigned seats pay nothing. A purchase restored on several devices counts once';
+comment on column analyst.revenue_detail.day is 'Day of the purchase, UTC';
+comment on column analyst.revenue_detail.app is 'Bundle ID or package name';
+comment on column analyst.revenue_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.revenue_detail.stream_id is 'App and environment as one number';
+comment on column analyst.revenue_detail.store is 'apple or google';
+comment on column analyst.revenue_detail.kind is 'subscription if the store renews it, else one_time';
+comment on column analyst.revenue_detail.product_id is 'What was bought';
+comment on column analyst.revenue_detail.country is 'Country of the store, ISO 3166-1 alpha-3; null if unknown, as in V1';
+comment on column analyst.revenue_detail.currency is 'ISO 4217; null in V1';
+comment on column analyst.revenue_detail.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back';
+comment on column analyst.revenue_detail.offer_identifier is 'Name of the offer of any type';
+comment on column analyst.revenue_detail.customer_kind is 'See customers: the customer who owned it when it was bought';
+comment on column analyst.revenue_detail.customer_id is 'See customers';
+comment on column analyst.revenue_detail.payment is 'The number of the payment among those of the customer, from 1';
+comment on column analyst.revenue_detail.is_later is
+  'Whether the subscription had been paid for at least 365 days before, pauses of at most 60 days not counted, so that '
+  'Apple''s share is that of later years. Free trials and full refunds do not count';
+comment on column analyst.revenue_detail.price is
+  'What the customer paid, taxes included, in the currency unit; null if unknown, as in V1';
+comment on column analyst.revenue_detail.refund is 'full or part; null if it does not stand refunded';
+comment on column analyst.revenue_detail.refund_day is 'Day of the refund, UTC';
+comment on column analyst.revenue_detail.refunded_amount is
+  'Refunded amount, in the currency unit; null if not refunded, or if the price or the percentage is unknown';
+comment on column analyst.revenue_detail.purchase_date is 'When it was bought, or when its period begins';
+comment on column analyst.revenue_detail.original_transaction_id is 'The subscription';
+comment on column analyst.revenue_detail.transaction_id is 'The purchase';
+comment on column analyst.revenue_detail.positions is 'Positions of the events that reported the purchase';
+
+create or replace view analyst.revenue as
+with entry as (
+  select
+    day, stream_id, store, kind, product_id, country, currency, offer_type, payment = 1 as is_first, price as gross,
+    refunded_amount as refunded, 0::numeric as refunded_here, 1 as payments, (price is null)::integer as unpriced
+  from analyst.revenue_detail
+  union all
+  select
+    refund_day, stream_id, store, kind, product_id, country, currency, offer_type, null, 0, 0, refunded_amount, 0, 0
+  from analyst.revenue_detail
+  where refund_day is not null
+), counted as (
+  select
+    day, stream_id, store, kind, product_id, country, currency, offer_type,
+    sum(payments) as payments,
+    coalesce(sum(gross), 0) as gross,
+    coalesce(sum(gross) filter (where is_first), 0) as new,
+    coalesce(sum(gross) filter (where not is_first), 0) as renewal,
+    coalesce(sum(refunded), 0) as refunded,
+    coalesce(sum(refunded_here), 0) as refunded_here,
+    sum(unpriced) as unpriced
+  from entry
+  group by day, stream_id, store, kind, product_id, country, currency, offer_type
+)
+select
+  counted.day,
+  stream.app,
+  stream.environment,
+  counted.store,
+  counted.kind,
+  counted.product_id,
+  counted.country,
+  counted.currency,
+  counted.offer_type,
+  counted.payments,
+  counted.gross,
+  counted.new,
+  counted.renewal,
+  counted.refunded,
+  counted.refunded_here,
+  counted.unpriced
+from counted
+join subledger.stream using (stream_id);
+
+comment on view analyst.revenue is
+  'What customers paid on each day, taxes and the share of the store included, by product, country, currency and offer. '
+  'For months and totals, sum. From revenue_detail; revenue_in gives it in one currency';
+comment on column analyst.revenue.day is 'Day, UTC';
+comment on column analyst.revenue.app is 'Bundle ID or package name';
+comment on column analyst.revenue.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.revenue.store is 'apple or google';
+comment on column analyst.revenue.kind is 'subscription if the store renews it, else one_time';
+comment on column analyst.revenue.product_id is 'What was bought';
+comment on column analyst.revenue.country is 'Country of the store, ISO 3166-1 alpha-3; null if unknown, as in V1';
+comment on column analyst.revenue.currency is 'ISO 4217; null in V1';
+comment on column analyst.revenue.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back; null for none';
+comment on column analyst.revenue.payments is 'Payments made on the day';
+comment on column analyst.revenue.gross is 'What was paid on the day, refunds not deducted: new and renewal';
+comment on column analyst.revenue.new is 'Of that, first payments of a customer';
+comment on column analyst.revenue.renewal is 'Of that, all others';
+comment on column analyst.revenue.refunded is 'What was given back of payments made on the day, whenever that was';
+comment on column analyst.revenue.refunded_here is 'What was given back on the day, whenever it was paid, as in Apple''s reports';
+comment on column analyst.revenue.unpriced is 'Payments of the day whose price is unknown, as in V1: not in the amounts';
+
+create or replace function analyst.revenue_in(target text)
+returns table (
+  day date, app text, environment text, store text, kind text, product_id text, country text, currency text,
+  offer_type integer, payments numeric, gross numeric, new numeric, renewal numeric, refunded numeric,
+  refunded_here numeric, unconverted numeric, unpriced numeric
+)
+language sql stable as $$
+  select
+    revenue.day, revenue.app, revenue.environment, revenue.store, revenue.kind, revenue.product_id, revenue.country,
+    revenue.currency, revenue.offer_type, revenue.payments, round(revenue.gross * factor.rate, 3),
+    round(revenue.new * factor.rate, 3), round(revenue.renewal * factor.rate, 3),
+    round(revenue.refunded * factor.rate, 3), round(revenue.refunded_here * factor.rate, 3),
+    case when factor.rate is null then revenue.gross - revenue.refunded end, revenue.unpriced
+  from analyst.revenue
+  left join analyst.rates_in($1) as factor
+    on factor.day = revenue.day
+    and factor.currency = revenue.currency
+$$;
+
+comment on function analyst.revenue_in is
+  'The view revenue in one currency, at the rates of each day. Without a rate, the amounts are null, and unconverted is '
+  'what was paid and not given back, in the currency of the row: nothing is left out in silence';
+
+create or replace function analyst.mrr_in(target text, rates_of date default null)
+returns table (
+  day date, app text, environment text, currency text, subscriptions bigint, mrr numeric, unconverted numeric,
+  unpriced bigint
+)
+language sql stable as $$
+  select
+    mrr.day, mrr.app, mrr.environment, mrr.currency, mrr.subscriptions::bigint, round(mrr.mrr * factor.rate, 3),
+    case when factor.rate is null then mrr.mrr end, mrr.unpriced::bigint
+  from analyst.mrr
+  cross join lateral (
+    select
+      case
+        when mrr.currency = $1 then 1
+        else (
+          select case when $1 = 'EUR' then 1 else wanted.per_euro end / own.per_euro
+          from (
+            select 1 as per_euro
+            where mrr.currency = 'EUR'
+            union all
+            (
+              select exchange_rate.per_euro
+              from subledger.exchange_rate
+              where exchange_rate.currency = mrr.currency
+                and exchange_rate.day <= coalesce($2, mrr.day)
+                and exchange_rate.day > coalesce($2, mrr.day) - 7
+              order by exchange_rate.day desc
+              limit 1
+            )
+          ) as own
+          left join lateral (
+            select exchange_rate.per_euro
+            from subledger.exchange_rate
+            where exchange_rate.currency = $1
+              and exchange_rate.day <= coalesce($2, mrr.day)
+              and exchange_rate.day > coalesce($2, mrr.day) - 7
+            order by exchange_rate.day desc
+            limit 1
+          ) as wanted on true
+        )
+      end as rate
+  ) as factor
+$$;
+
+comment on function analyst.mrr_in is
+  'The view mrr in one currency, at the rates of each day, or of one day for all, so that only the value itself moves. '
+  'Without a rate, mrr is null, and unconverted has it in the currency of the row';
+
+create or replace view analyst.mrr_in_grace_detail as
+select
+  periods.app,
+  periods.environment,
+  periods.stream_id,
+  failed.currency,
+  periods.product_id,
+  periods.original_transaction_id,
+  periods.transaction_id,
+  round(failed.price / 1000.0, 3) as price,
+  analyst.monthly_price(failed.price, analyst.price_months(failed.price_period, plans.months)) as mrr,
+  periods.first_day,
+  periods.last_day,
+  periods.positions
+from analyst.periods
+join subledger.access_period as failed
+  on failed.stream_id = periods.stream_id
+  and failed.original_transaction_id = periods.original_transaction_id
+  and failed.transaction_id = periods.transaction_id
+  and failed.cause = 'paid'
+  and failed.payer_state = 'paying'
+left join analyst.plans
+  on plans.stream_id = periods.stream_id
+  and plans.product_id = periods.product_id
+where periods.payer_state = 'grace'
+  and (periods.first_day <= periods.last_day) is distinct from false;
+
+comment on view analyst.mrr_in_grace_detail is
+  'Monthly value of a subscription in grace, by the price of the period whose renewal failed, on each day from first_day '
+  'to last_day. mrr is null as in mrr_detail. Grace after a trial has none';
+comment on column analyst.mrr_in_grace_detail.app is 'Bundle ID or package name';
+comment on column analyst.mrr_in_grace_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.mrr_in_grace_detail.stream_id is 'App and environment as one number';
+comment on column analyst.mrr_in_grace_detail.currency is 'ISO 4217; null in V1';
+comment on column analyst.mrr_in_grace_detail.product_id is 'The product';
+comment on column analyst.mrr_in_grace_detail.original_transaction_id is 'The subscription';
+comment on column analyst.mrr_in_grace_detail.transaction_id is 'The purchase whose renewal failed';
+comment on column analyst.mrr_in_grace_detail.price is 'Its price, in the currency unit; null in V1';
+comment on column analyst.mrr_in_grace_detail.mrr is 'price for a month, rounded to thousandths';
+comment on column analyst.mrr_in_grace_detail.first_day is 'First day whose 00:00 UTC lies in the grace period';
+comment on column analyst.mrr_in_grace_detail.last_day is 'Last day whose 00:00 UTC lies in it';
+comment on column analyst.mrr_in_grace_detail.positions is 'Position of the first event that reported the grace period';
+
+create or replace view analyst.mrr_movements_detail as
+with valued as (
+  select stream_id, currency, original_transaction_id, mrr, first_day, last_day, positions
+  from analyst.mrr_detail
+  where mrr > 0
+  union all
+  select stream_id, currency, original_transaction_id, mrr, first_day, last_day, positions
+  from analyst.mrr_in_grace_detail
+  where mrr > 0
+), owned as (
+  select
+    valued.stream_id,
+    valued.currency,
+    ownership.customer_kind,
+    ownership.customer_id,
+    valued.mrr,
+    greatest(valued.first_day, analyst.day_from(ownership.starts_at)) as first_day,
+    least(valued.last_day, analyst.day_from(ownership.ends_at) - 1) as last_day,
+    valued.positions[1] as position
+  from valued
+  join subledger.ownership using (stream_id, original_transaction_id)
+  -- Of several customers who share it, one.
+  where not exists (
+    select
+    from subledger.ownership as other
+    where other.stream_id = ownership.stream_id
+      and other.original_transaction_id = ownership.original_transaction_id
+      and other.starts_at < ownership.ends_at
+      and other.ends_at > ownership.starts_at
+      and (other.customer_kind, other.customer_id) < (ownership.customer_kind, ownership.customer_id)
+  )
+), change as (
+  select
+    owned.stream_id, owned.customer_kind, owned.customer_id, owned.currency, at.day, sum(at.delta) as delta,
+    array_agg(distinct owned.position order by owned.position) as positions
+  from owned
+  cross join lateral (
+    values (owned.first_day, owned.mrr), (owned.last_day + 1, -owned.mrr)
+  ) as at (day, delta)
+  where owned.first_day <= owned.last_day
+    and at.day <= (now() at time zone 'UTC')::date
+  group by owned.stream_id, owned.customer_kind, owned.customer_id, owned.currency, at.day
+  having sum(at.delta) <> 0
+), running as (
+  select
+    change.*,
+    sum(delta) over so_far as after,
+    row_number() over so_far as number
+  from change
+  window so_far as (partition by stream_id, customer_kind, customer_id, currency order by day)
+)
+select
+  running.day - 1 as day,
+  date_trunc('month', running.day - 1)::date as month,
+  stream.app,
+  stream.environment,
+  running.stream_id,
+  running.customer_kind,
+  running.customer_id,
+  running.currency,
+  case
+    when running.number = 1 then 'new'
+    when running.after = running.delta then 'reactivation'
+    when running.delta > 0 then 'expansion'
+    when running.after > 0 then 'contraction'
+    else 'churn'
+  end as movement,
+  round(running.delta, 3) as mrr,
+  round(running.after - running.delta, 3) as before,
+  round(running.after, 3) as after,
+  running.positions
+from running
+join subledger.stream using (stream_id);
+
+comment on view analyst.mrr_movements_detail is
+  'Changes of the monthly value of each customer''s subscriptions, paying or in grace, in each currency. What changes '
+  'within one day is one movement. From mrr_detail and mrr_in_grace_detail';
+comment on column analyst.mrr_movements_detail.day is
+  'Day of the change, UTC: the values at 00:00 of this day and of the next one differ';
+comment on column analyst.mrr_movements_detail.month is 'First day of its month';
+comment on column analyst.mrr_movements_detail.app is 'Bundle ID or package name';
+comment on column analyst.mrr_movements_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.mrr_movements_detail.stream_id is 'App and environment as one number';
+comment on column analyst.mrr_movements_detail.customer_kind is 'See customers';
+comment on column analyst.mrr_movements_detail.customer_id is 'See customers';
+comment on column analyst.mrr_movements_detail.currency is 'ISO 4217';
+comment on column analyst.mrr_movements_detail.movement is
+  'new (the first value ever), reactivation (again, after none), expansion, contraction, or churn (no value is left)';
+comment on column analyst.mrr_movements_detail.mrr is 'By how much the value changes, in the currency unit; negative for a loss';
+comment on column analyst.mrr_movements_detail.before is 'The value before';
+comment on column analyst.mrr_movements_detail.after is 'The value after';
+comment on column analyst.mrr_movements_detail.positions is
+  'Position of the first event about each purchase or grace period that begins or ends';
+
+create or replace view analyst.mrr_movements as
+with counted as (
+  select
+    month,
+    stream_id,
+    currency,
+    sum(mrr) filter (where movement = 'new') as new,
+    sum(mrr) filter (where movement = 'reactivation') as reactivation,
+    sum(mrr) filter (where movement = 'expansion') as expansion,
+    -sum(mrr) filter (where movement = 'contraction') as contraction,
+    -sum(mrr) filter (where movement = 'churn') as churn,
+    sum(mrr) as net
+  from analyst.mrr_movements_detail
+  group by month, stream_id, currency
+), filled as (
+  select month, stream_id, currency, new, reactivation, expansion, contraction, churn, net
+  from counted
+  union all
+  -- Add the months without movements.
+  select
+    generate_series(min(month), date_trunc('month', now() at time zone 'UTC'), interval '1 month')::date, stream_id,
+    currency, 0, 0, 0, 0, 0, 0
+  from counted
+  group by stream_id, currency
+), monthly as (
+  select
+    month,
+    stream_id,
+    currency,
+    coalesce(sum(new), 0) as new,
+    coalesce(sum(reactivation), 0) as reactivation,
+    coalesce(sum(expansion), 0) as expansion,
+    coalesce(sum(contraction), 0) as contraction,
+    coalesce(sum(churn), 0) as churn,
+    sum(net) as net,
+    sum(sum(net)) over (partition by stream_id, currency order by month) as closing
+  from filled
+  group by month, stream_id, currency
+)
+select
+  monthly.month,
+  stream.app,
+  stream.environment,
+  monthly.currency,
+  monthly.closing - monthly.net as opening,
+  monthly.new,
+  monthly.reactivation,
+  monthly.expansion,
+  monthly.contraction,
+  monthly.churn,
+  monthly.net,
+  monthly.closing,
+  monthly.closing * 12 as arr,
+  round(100 * (monthly.churn + monthly.contraction) / nullif(monthly.closing - monthly.net, 0), 1)
+    as gross_churn_percent,
+  round(
+    100 - 100 * (monthly.churn + monthly.contraction - monthly.expansion - monthly.reactivation)
+      / nullif(monthly.closing - monthly.net, 0), 1
+  ) as net_retention_percent,
+  round((monthly.new + monthly.expansion) / nullif(monthly.contraction + monthly.churn, 0), 2) as quick_ratio
+from monthly
+join subledger.stream using (stream_id);
+
+comment on view analyst.mrr_movements is
+  'What made the monthly value of subscriptions grow and shrink in each month, grace included: opening, with the '
+  'movements, is closing. From mrr_movements_detail';
+comment on column analyst.mrr_movements.month is 'First day of the month, UTC. The current month is incomplete';
+comment on column analyst.mrr_movements.app is 'Bundle ID or package name';
+comment on column analyst.mrr_movements.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.mrr_movements.currency is 'ISO 4217';
+comment on column analyst.mrr_movements.opening is 'Monthly value at 00:00 UTC of the first day of the month';
+comment on column analyst.mrr_movements.new is 'Value of customers who had none before';
+comment on column analyst.mrr_movements.reactivation is 'Value of customers who had some before, and none when they came back';
+comment on column analyst.mrr_movements.expansion is 'Growth of customers with a value';
+comment on column analyst.mrr_movements.contraction is 'Loss of customers who still have a value; positive';
+comment on column analyst.mrr_movements.churn is 'Value of customers who have none any longer; positive';
+comment on column analyst.mrr_movements.net is 'new, reactivation and expansion, less contraction and churn';
+comment on column analyst.mrr_movements.closing is 'Monthly value at the end of the month; of the current month, today';
+comment on column analyst.mrr_movements.arr is 'closing for a year: twelve times';
+comment on column analyst.mrr_movements.gross_churn_percent is
+  'churn and contraction as a percentage of opening; null if that is 0';
+comment on column analyst.mrr_movements.net_retention_percent is
+  'What is left of opening after churn and contraction, with expansion and reactivation, in percent; null if that is 0';
+comment on column analyst.mrr_movements.quick_ratio is
+  'new and expansion divided by contraction and churn; null if nothing was lost';
+
+create or replace view analyst.proceeds_detail as
+select
+  sold.day,
+  sold.app,
+  sold.environment,
+  sold.stream_id,
+  sold.store,
+  sold.kind,
+  sold.product_id,
+  sold.country,
+  sold.currency,
+  sold.price - coalesce(sold.refunded_amount, 0) as paid,
+  sold.is_later,
+  tax.percent as tax_percent,
+  case when sold.is_later then commission.later_percent else commission.percent end as commission_percent,
+  sold.original_transaction_id,
+  sold.transaction_id,
+  sold.positions
+from analyst.revenue_detail as sold
+left join lateral (
+  select commission.percent, commission.later_percent
+  from subledger.commission
+  where commission.store = sold.store
+    and commission.kind = sold.kind
+    and commission.country in (sold.country, '')
+    and commission.starts_on <= sold.day
+  order by commission.country desc, commission.starts_on desc
+  limit 1
+) as commission on true
+left join lateral (
+  select tax_rate.percent
+  from subledger.tax_rate
+  where tax_rate.country in (sold.country, '')
+    and tax_rate.starts_on <= sold.day
+  order by tax_rate.country desc, tax_rate.starts_on desc
+  limit 1
+) as tax on true
+where sold.price is not null;
+
+comment on view analyst.proceeds_detail is
+  'Every payment whose price is known, with the tax rate and the commission that the imported tables have for its day. '
+  'Estimated: no store states them for single payments of Apple';
+comment on column analyst.proceeds_detail.day is 'Day of the purchase, UTC';
+comment on column analyst.proceeds_detail.app is 'Bundle ID or package name';
+comment on column analyst.proceeds_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.proceeds_detail.stream_id is 'App and environment as one number';
+comment on column analyst.proceeds_detail.store is 'apple or google';
+comment on column analyst.proceeds_detail.kind is 'subscription if the store renews it, else one_time';
+comment on column analyst.proceeds_detail.product_id is 'What was bought';
+comment on column analyst.proceeds_detail.country is 'Country of the store, ISO 3166-1 alpha-3; null if unknown';
+comment on column analyst.proceeds_detail.currency is 'ISO 4217';
+comment on column analyst.proceeds_detail.paid is 'The price less what was given back, in the currency unit';
+comment on column analyst.proceeds_detail.is_later is 'Whether the share of later years counts: see revenue_detail';
+comment on column analyst.proceeds_detail.tax_percent is
+  'Tax in percent of the price without it; null if the table has no rate of the country or of all countries';
+comment on column analyst.proceeds_detail.commission_percent is
+  'Share of the store in percent of the price without tax; null if the table has none';
+comment on column analyst.proceeds_detail.original_transaction_id is 'The subscription';
+comment on column analyst.proceeds_detail.transaction_id is 'The purchase';
+comment on column analyst.proceeds_detail.positions is 'Positions of the events that reported the purchase';
+
+create or replace view analyst.proceeds as
+with alike as (
+  select
+    day, stream_id, store, kind, product_id, country, currency, is_later,
+    sum(price - coalesce(refunded_amount, 0)) as paid
+  from analyst.revenue_detail
+  where price is not null
+  group by day, stream_id, store, kind, product_id, country, currency, is_later
+), rated as (
+  select
+    sold.day, sold.stream_id, sold.store, sold.kind, sold.product_id, sold.country, sold.currency, sold.paid,
+    sold.paid / (1 + tax.percent / 100) as net,
+    case when sold.is_later then commission.later_percent else commission.percent end as commission_percent
+  from alike as sold
+  left join lateral (
+    select commission.percent, commission.later_percent
+    from subledger.commission
+    where commission.store = sold.store
+      and commission.kind = sold.kind
+      and commission.country in (sold.country, '')
+      and commission.starts_on <= sold.day
+    order by commission.country desc, commission.starts_on desc
+    limit 1
+  ) as commission on true
+  left join lateral (
+    select tax_rate.percent
+    from subledger.tax_rate
+    where tax_rate.country in (sold.country, '')
+      and tax_rate.starts_on <= sold.day
+    order by tax_rate.country desc, tax_rate.starts_on desc
+    limit 1
+  ) as tax on true
+)
+select
+  rated.day,
+  stream.app,
+  stream.environment,
+  rated.store,
+  rated.kind,
+  rated.product_id,
+  rated.country,
+  rated.currency,
+  sum(rated.paid) as paid,
+  round(sum(rated.paid - rated.net) filter (where rated.commission_percent is not null), 3) as tax,
+  round(sum(rated.net * rated.commission_percent / 100), 3) as commission,
+  round(sum(rated.net * (1 - rated.commission_percent / 100)), 3) as proceeds,
+  coalesce(sum(rated.paid) filter (where rated.net * rated.commission_percent is null), 0) as unestimated,
+  true as estimated
+from rated
+join subledger.stream using (stream_id)
+group by
+  rated.day, stream.app, stream.environment, rated.store, rated.kind, rated.product_id, rated.country, rated.currency;
+
+comment on view analyst.proceeds is
+  'What is left of payments after tax and the share of the store, estimated from the imported tables: paid is tax, '
+  'commission, proceeds and unestimated. From proceeds_detail';
+comment on column analyst.proceeds.day is 'Day of the purchases, UTC';
+comment on column analyst.proceeds.app is 'Bundle ID or package name';
+comment on column analyst.proceeds.environment is 'production, sandbox, xcode, local_testing or unknown';
+comment on column analyst.proceeds.store is 'apple or google';
+comment on column analyst.proceeds.kind is 'subscription if the store renews it, else one_time';
+comment on column analyst.proceeds.product_id is 'What was bought';
+comment on column analyst.proceeds.country is 'Country of the store, ISO 3166-1 alpha-3; null if unknown';
+comment on column analyst.proceeds.currency is 'ISO 4217';
+comment on column analyst.proceeds.paid is 'Prices less what was given back, in the currency unit';
+comment on column analyst.proceeds.tax is 'Tax in it; null if no rate is known';
+comment on column analyst.proceeds.commission is 'Share of the store in the rest; null if no rate is known';
+comment on column analyst.proceeds.proceeds is 'What is left; null if no rate is known';
+comment on column analyst.proceeds.unestimated is 'The part of paid for which a table has no rate';
+comment on column analyst.proceeds.estimated is 'Whether the amounts are estimates; always true';
+
+create or replace function analyst.ltv_in(target text)
+returns table (
+  cohort date, app text, environment text, country text, months integer, customers bigint, revenue numeric,
+  per_customer numeric, unconverted bigint, is_complete boolean
+)
+language sql stable as $$
+  with payment as (
+    select
+      revenue_detail.stream_id,
+      min(revenue_detail.day) over own as first_day,
+      first_value(revenue_detail.country) over own as country,
+      revenue_detail.day,
+      revenue_detail.payment,
+      (revenue_detail.price - coalesce(revenue_detail.refunded_amount, 0))
+        * factor.rate as amount
+    from analyst.revenue_detail
+    left join analyst.rates_in($1) as factor
+      on factor.day = revenue_detail.day
+      and factor.currency = revenue_detail.currency
+    where revenue_detail.customer_id is not null
+    window own as (
+      partition by revenue_detail.stream_id, revenue_detail.customer_kind, revenue_detail.customer_id
+      order by revenue_detail.payment
+      rows between unbounded preceding and unbounded following
+    )
+  ), monthly as (
+    select
+      payment.stream_id,
+      date_trunc('month', payment.first_day)::date as cohort,
+      payment.country,
+      (extract(year from age(payment.day, payment.first_day)) * 12
+        + extract(month from age(payment.day, payment.first_day)))::integer as month,
+      sum(payment.amount) as amount,
+      count(*) filter (where payment.amount is null) as unconverted,
+      count(*) filter (where payment.payment = 1) as customers
+    from payment
+    group by 1, 2, 3, 4
+  ), total as (
+    select monthly.stream_id, monthly.cohort, monthly.country, sum(monthly.customers)::bigint as customers
+    from monthly
+    group by 1, 2, 3
+  )
+  select
+    total.cohort, stream.app, stream.environment, total.country, number.months, total.customers,
+    round(coalesce(sum(monthly.amount), 0), 3), round(coalesce(sum(monthly.amount), 0) / total.customers, 3),
+    coalesce(sum(monthly.unconverted), 0)::bigint,
+    (total.cohort + make_interval(months => number.months + 2))::date <= (now() at time zone 'UTC')::date
+  from total
+  join subledger.stream using (stream_id)
+  cross join lateral generate_series(
+    0,
+    (extract(year from age(now() at time zone 'UTC', total.cohort)) * 12
+      + extract(month from age(now() at time zone 'UTC', total.cohort)))::integer
+  ) as number (months)
+  left join monthly
+    on monthly.stream_id = total.stream_id
+    and monthly.cohort = total.cohort
+    and monthly.country is not distinct from total.country
+    and monthly.month <= number.months
+  group by total.cohort, stream.app, stream.environment, total.country, number.months, total.customers
+$$;
+
+comment on function analyst.ltv_in is
+  'What the customers whose first payment was in a month have paid, refunds deducted, by the country of that payment: '
+  'revenue in their first months, from 0 on, summed, and for each customer, in one currency at the rates of each day. '
+  'unconverted is the number of payments without a rate or a price. Complete once the month has passed for every customer';
+
+create or replace function analyst.arppu_in(target text)
+returns table (
+  month date, app text, environment text, customers bigint, revenue numeric, arppu numeric, unconverted bigint
+)
+language sql stable as $$
+  with money as (
+    select
+      date_trunc('month', sold.day)::date as month, sold.app, sold.environment,
+      sum(sold.gross - sold.refunded) as revenue,
+      sum(case when sold.gross is null then sold.payments else sold.unpriced end)::bigint as unconverted
+    from analyst.revenue_in($1) as sold
+    group by 1, 2, 3
+  ), payer as (
+    select month, app, environment, count(*) as customers
+    from (
+      select distinct
+        date_trunc('month', day)::date as month, app, environment, customer_kind, customer_id
+      from analyst.revenue_detail
+      where customer_id is not null
+    ) as paid
+    group by 1, 2, 3
+  )
+  select
+    month, app, environment, coalesce(payer.customers, 0), coalesce(money.revenue, 0),
+    round(money.revenue / payer.customers, 3), money.unconverted
+  from money
+  left join payer using (month, app, environment)
+$$;
+
+comment on function analyst.arppu_in is
+  'Customers who paid in each month, what they paid in it, refunds deducted, and that for each of them, in one currency '
+  'at the rates of each day. unconverted is the number of payments without a rate or a price';
 
 create or replace view analyst.apple_deliveries as
 select

@@ -16,6 +16,8 @@ enum Limits {
     static let readWaitMax = EventLog.Limits.readWaitMax
     /// Longest time for a statement that configures products: another session may configure the same ones.
     static let statementWaitMax = Duration.seconds(30)
+    /// A file of rates for decades of days.
+    static let importWaitMax = Duration.seconds(120)
     /// Longest time between two checks of all streams for changes. Notifications name the streams with new ones; the
     /// sweep catches what they miss.
     static let sweepInterval = Duration.seconds(10)

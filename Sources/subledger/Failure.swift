@@ -36,7 +36,7 @@ func reportingFailures(_ command: () async throws -> Void) async throws {
         throw fail("\(error)", error == .rebuildRuns ? .unavailable : .dataError)
     } catch let error as EvidenceReader.Refusal {
         throw fail("\(error)", error.isDamage ? .failure : .dataError)
-    } catch let error as ProductFile.Malformed {
+    } catch let error as CSVFile.Malformed {
         throw fail("\(error)", .dataError)
     } catch let error as TokenRefusal {
         throw fail("\(error)", .dataError)

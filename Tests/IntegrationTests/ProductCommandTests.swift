@@ -132,7 +132,9 @@ struct ProductCommandTests {
 
     @Test("an invalid line of a file is reported with its number", arguments: bad)
     func badLine(_ bad: Bad) throws {
-        let error = #expect(throws: CSVRecords.Malformed.self) { try ProductFile.products(Array(bad.text.utf8)) }
+        let error = #expect(throws: CSVRecords.Malformed.self) {
+            try ProductFile.products(CSVRecords.read(Array(bad.text.utf8)))
+        }
 
         #expect(error?.line == bad.line)
         #expect(error?.problem == bad.says)
@@ -142,13 +144,15 @@ struct ProductCommandTests {
     func quoting() throws {
         let text = "\u{FEFF}\"app\",product_id,entitlements\r\n\r\na,\"say \"\"hi\"\", twice\",\" x ; y  z;\"\nb,p,"
 
-        let products = try ProductFile.products(Array(text.utf8))
+        let products = try ProductFile.products(CSVRecords.read(Array(text.utf8)))
 
         #expect(products.map(\.app) == ["a", "b"])
         #expect(products.map(\.productId) == ["say \"hi\", twice", "p"])
         #expect(products.map(\.entitlements) == [["x", "y", "z"], []])
         #expect(products[1].givenEntitlements == ["p"])
-        #expect(throws: CSVRecords.Malformed.self) { try ProductFile.products([0x61, 0x70, 0x70, 0x2C, 0xFF]) }
+        #expect(throws: CSVRecords.Malformed.self) {
+            try ProductFile.products(CSVRecords.read([0x61, 0x70, 0x70, 0x2C, 0xFF]))
+        }
     }
 
     @Test("fold accepts the same file, so that a non-renewing product ends without a database too")

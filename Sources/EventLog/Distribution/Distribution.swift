@@ -15,7 +15,8 @@ package enum Distribution {
     ]
     /// On every node.
     static let onAllNodes: [SQL] = [
-        "stream", "app_checks", "app_join", "app_ownership", "consumption_policy", "product", "product_entitlement",
+        "stream", "app_checks", "app_join", "app_ownership", "commission", "consumption_policy", "exchange_rate",
+        "product", "product_entitlement", "tax_rate",
     ]
     /// On the coordinator only.
     package static let onCoordinator: [SQL] = [

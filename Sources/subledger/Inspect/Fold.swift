@@ -64,7 +64,7 @@ struct Fold: ParsableCommand {
 
     private func catalogs() throws -> [String: ProductCatalog] {
         guard let products else { return [:] }
-        do throws(ProductFile.Malformed) {
+        do throws(CSVFile.Malformed) {
             return try ProductFile.read(products).catalogs
         } catch {
             printError("subledger: \(error)")
