@@ -355,13 +355,17 @@ create table subledger.transaction (
   previous_original_transaction_id text,
   billing_plan_type             text,
   additional                    jsonb,
-  constraint transaction_pkey primary key (stream_id, original_transaction_id, transaction_id)
+  gap                           text,
+  constraint transaction_pkey primary key (stream_id, original_transaction_id, transaction_id),
+  constraint transaction_gap_check check (gap in ('duration', 'kind', 'consumed'))
 );
 
 -- Find the subscription of a transaction or of an order.
 create index transaction_transaction_id_idx on subledger.transaction (stream_id, transaction_id);
 create index transaction_web_order_line_item_id_idx on subledger.transaction (stream_id, web_order_line_item_id)
   where web_order_line_item_id is not null;
+-- Find products that are not configured. Purchases of them are few, or somebody configures the product.
+create index transaction_gap_idx on subledger.transaction (stream_id, product_id) where gap is not null;
 
 create table subledger.access_period (
   stream_id               integer     not null,
@@ -1258,7 +1262,8 @@ comment on column subledger.event.kind is
   'failed renewal was charged later), renewal_failure, plan_change (now or at the next renewal), auto_renew_change '
   '(switched on or off), offer (redeemed for the current product), extension (by the developer), extension_report, '
   'grace_end, expiration, refund, refund_declined, refund_reversal, revoke (family sharing ended), price_consent, '
-  'price_change, metadata_update, migration, consumption_request, external_purchase, consent_rescinded, receipt '
+  'price_change, metadata_update, migration, consumption_request, external_purchase, consent_rescinded, '
+  'seats_unclaimed (members lose the seats that they had claimed), receipt '
   '(the App Store answered a question about a receipt), account_deletion (it answered that the Apple Account was '
   'deleted), transaction and app_transaction (signed data of a device was handed in), pause and hold (Google suspends '
   'access), answer (Google answered what it knows of a purchase), test, link (a backend sets the links of a customer), '
@@ -1497,7 +1502,8 @@ comment on table subledger.subscription is
   'Whether it is active depends on the time: see view subscription_now';
 comment on column subledger.subscription.product_id is 'Product of the most recently bought period';
 comment on column subledger.subscription.auto_renew is
-  'Whether auto-renewal is on, as last reported; null if never reported. Never decides access';
+  'Whether auto-renewal is on, as last reported; false for a commitment that is not renewed, although its months are '
+  'charged until it ends. Null if never reported. Never decides access';
 comment on column subledger.subscription.auto_renew_product_id is 'Product of the next renewal, as last reported';
 comment on column subledger.subscription.in_billing_retry is
   'Whether Apple is retrying a failed renewal, as last reported';
@@ -1545,8 +1551,13 @@ comment on column subledger.transaction.revocation_date is
 comment on column subledger.transaction.type is 'Type of the product, as Apple spells it; null in V1';
 comment on column subledger.transaction.revocation_percentage is 'Thousandths of a percent: 50000 is one half';
 comment on column subledger.transaction.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back';
-comment on column subledger.transaction.price is 'In thousandths of the currency unit: 10990 is 10.99; null in V1';
+comment on column subledger.transaction.price is
+  'In thousandths of the currency unit: 10990 is 10.99; of several seats, what was paid for all of them; null in V1';
 comment on column subledger.transaction.additional is 'Other fields that Apple signed, with Apple''s names';
+comment on column subledger.transaction.gap is
+  'What the configuration of the product does not say, although the purchase needs it: duration or kind, without which '
+  'it gives no access; consumed, if the kind of a product that was consumed is not configured, so that it counts as a '
+  'consumable. Null if nothing is missing';
 comment on column subledger.transaction.positions is 'Positions of the events that reported the transaction, ascending';
 
 comment on table subledger.access_period is
@@ -2158,24 +2169,33 @@ comment on column subledger.entitlement.positions is
 create or replace view subledger.subscription_defect as
 select
   stream.app, stream.environment, customer_edge.original_transaction_id, 'shared_account_token' as defect,
-  customer_edge.id as account_token, customer_edge.position
+  customer_edge.id as account_token, customer_edge.position, null as product_id
 from subledger.shared_account_token
 join subledger.stream using (stream_id)
 join subledger.customer_edge
   on customer_edge.stream_id = shared_account_token.stream_id
   and customer_edge.kind = 'account'
-  and customer_edge.id = shared_account_token.account_token;
+  and customer_edge.id = shared_account_token.account_token
+union all
+select
+  stream.app, stream.environment, transaction.original_transaction_id, transaction.gap, null,
+  transaction.positions[1], transaction.product_id
+from subledger.transaction
+join subledger.stream using (stream_id)
+where transaction.gap is not null;
 
 comment on view subledger.subscription_defect is
-  'Subscriptions with data that cannot be used because of other subscriptions. A defect of one field of one event is in '
-  'event.defects';
+  'Subscriptions with data that cannot be used because of other subscriptions, or because a product is not configured. A '
+  'defect of one field of one event is in event.defects';
 comment on column subledger.subscription_defect.app is 'Bundle ID';
 comment on column subledger.subscription_defect.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column subledger.subscription_defect.original_transaction_id is 'The subscription';
 comment on column subledger.subscription_defect.defect is
-  'shared_account_token: too many store accounts have purchases with the account token, so it identifies no customer';
-comment on column subledger.subscription_defect.account_token is 'The token, in lower case';
-comment on column subledger.subscription_defect.position is 'First event that reported the token';
+  'shared_account_token: too many store accounts have purchases with the account token, so it identifies no customer; '
+  'else what the configuration of the product does not say, see transaction.gap';
+comment on column subledger.subscription_defect.account_token is 'The token, in lower case; null for other defects';
+comment on column subledger.subscription_defect.position is 'First event that reported the token, or the purchase';
+comment on column subledger.subscription_defect.product_id is 'Product to configure; null for a token';
 
 -- Changes -----------------------------------------------------------------------------------------------------------
 
@@ -2490,7 +2510,7 @@ language sql immutable parallel safe as $$
     case
       when revocation_date is null then null
       when in_app_ownership_type in ('FAMILY_SHARED', 'ASSIGNED') then null
-      when revocation_type = 'REFUND_PRORATED' then 'part'
+      when revocation_type in ('REFUND_PRORATED', 'REFUND_UNITS') then 'part'
       when revocation_type in ('REFUND_FULL', 'REVOKED') then 'full'
       -- Without a kind, as in V1, a revocation is a refund. What this version does not know is none.
       when revocation_type is null and not is_upgraded and coalesce(revocation_reason, 0) in (0, 1)
@@ -2535,7 +2555,8 @@ select
     transaction.in_app_ownership_type
   ) as refund,
   case
-    when transaction.revocation_type = 'REFUND_PRORATED' then transaction.revocation_percentage / 1000.0
+    when transaction.revocation_type in ('REFUND_PRORATED', 'REFUND_UNITS') then
+      transaction.revocation_percentage / 1000.0
     when transaction.revocation_date is not null then coalesce(transaction.revocation_percentage / 1000.0, 100)
   end as refund_percent,
   transaction.positions
@@ -3051,7 +3072,7 @@ where movement.payer_state not in ('family', 'assigned');
 comment on view analyst.movements_detail is
   'Changes to subscriptions, of which each has one kind. Access begins with trial_start (the first period, free), new '
   '(the first period, paid), recovered (a failed renewal was charged, or a pause ended, after at most 60 days without '
-  'access) or '
+  'access, or 90 of a commitment that is billed monthly) or '
   'resubscribed (after any other gap). It ends with trial_lost (after a free trial) or churn (after a paid period or '
   'grace). It continues with conversion (the first paid period, directly after a trial) or renewal (any other period '
   'directly after one). Grace is access, and an upgrade is a change of plan. A fully refunded period ends at the '
@@ -3129,7 +3150,7 @@ comment on column analyst.movements.trial_starts is 'Subscriptions that began wi
 comment on column analyst.movements.new is 'Subscriptions that began with a paid period';
 comment on column analyst.movements.recovered is
   'Subscriptions that began again because a failed renewal was charged or a pause ended, after at most 60 days without '
-  'access';
+  'access, or 90 of a commitment that is billed monthly';
 comment on column analyst.movements.resubscribed is 'Subscriptions that began again after any other gap';
 comment on column analyst.movements.trials_lost is 'Subscriptions whose access ended after a free trial';
 comment on column analyst.movements.churned is 'Subscriptions whose access ended after a paid period or grace';
@@ -3749,6 +3770,14 @@ comment on column analyst.mrr.subscriptions is 'Paying subscriptions whose price
 comment on column analyst.mrr.mrr is 'Their monthly value, in the currency unit, before Apple''s share';
 comment on column analyst.mrr.unpriced is 'Paying subscriptions that are not included in mrr';
 
+create or replace function analyst.retry_length(billing_plan_type text) returns interval
+language sql immutable parallel safe as $$
+  select case when billing_plan_type = 'MONTHLY' then interval '90 days' else interval '60 days' end
+$$;
+
+comment on function analyst.retry_length is
+  'How long the store retries a failed renewal: longer for a commitment of twelve months that is billed monthly';
+
 create or replace view analyst.trials_detail as
 select
   analyst.month_of(trial.starts_at) as month,
@@ -3762,13 +3791,18 @@ select
   case
     when converted.starts_at is not null then 'converted'
     when trial.ends_at > now() then 'running'
-    when subscription.in_billing_retry and trial.ends_at + interval '60 days' > now() then 'retried'
+    when subscription.in_billing_retry
+      and trial.ends_at + analyst.retry_length(bought.billing_plan_type) > now() then 'retried'
     else 'lost'
   end as outcome,
   converted.starts_at as converted_at,
   trial.positions || coalesce(converted.positions, '{}') as positions
 from analyst.periods as trial
 left join subledger.subscription using (stream_id, original_transaction_id)
+left join subledger.transaction as bought
+  on bought.stream_id = trial.stream_id
+  and bought.original_transaction_id = trial.original_transaction_id
+  and bought.transaction_id = trial.transaction_id
 left join lateral (
   select access_period.starts_at, transaction.positions
   from subledger.access_period
@@ -3973,6 +4007,7 @@ select
 from due
 join subledger.stream using (stream_id)
 join subledger.subscription using (stream_id, original_transaction_id)
+left join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
 cross join lateral (
   select
     case
@@ -3980,11 +4015,11 @@ cross join lateral (
       -- Another period followed on time.
       when due.ends_at < subscription.last_paid_end then 'on_time'
       when subscription.last_ends_at > now() then 'undecided'
-      when subscription.in_billing_retry and due.ends_at + interval '60 days' > now() then 'undecided'
+      when subscription.in_billing_retry
+        and due.ends_at + analyst.retry_length(transaction.billing_plan_type) > now() then 'undecided'
       else subscription.last_churn_reason
     end as kind
-) as outcome
-left join subledger.transaction using (stream_id, original_transaction_id, transaction_id);
+) as outcome;
 
 comment on view analyst.renewal_retention_detail is
   'Every payment of a subscription whose period has ended, and how the renewal after it went. Payments for one product '
@@ -4417,13 +4452,18 @@ select
   case
     when recovered.starts_at <= grace.ends_at then 'recovered_in_grace'
     when recovered.starts_at is not null then 'recovered_later'
-    when subscription.in_billing_retry and due.due_at + interval '60 days' > now() then 'retried'
+    when subscription.in_billing_retry
+      and due.due_at + analyst.retry_length(failed.billing_plan_type) > now() then 'retried'
     else 'lost'
   end as outcome,
   due.positions || coalesce(recovered.positions, '{}') as positions
 from due
 join subledger.stream using (stream_id)
 left join subledger.subscription using (stream_id, original_transaction_id)
+left join subledger.transaction as failed
+  on failed.stream_id = due.stream_id
+  and failed.original_transaction_id = due.original_transaction_id
+  and failed.transaction_id = due.transaction_id
 left join lateral (
   select max(access_period.ends_at) as ends_at
   from subledger.access_period
@@ -4440,15 +4480,15 @@ left join lateral (
     and access_period.original_transaction_id = due.original_transaction_id
     and access_period.cause = 'paid'
     and access_period.starts_at >= due.due_at
-    and access_period.starts_at < due.due_at + interval '60 days'
+    and access_period.starts_at < due.due_at + analyst.retry_length(failed.billing_plan_type)
     and transaction.transaction_reason is distinct from 'PURCHASE'
   order by access_period.starts_at, transaction_id
   limit 1
 ) as recovered on true;
 
 comment on view analyst.billing_retries_detail is
-  'Every renewal that failed, and its outcome. Recovered means charged within the 60 days in which Apple retries; if '
-  'only V1 reported it, a new purchase in that time looks the same';
+  'Every renewal that failed, and its outcome. Recovered means charged within the 60 days in which Apple retries (90 of '
+  'a commitment that is billed monthly); if only V1 reported it, a new purchase in that time looks the same';
 comment on column analyst.billing_retries_detail.month is 'First day of the month in which the renewal was due, UTC';
 comment on column analyst.billing_retries_detail.app is 'Bundle ID';
 comment on column analyst.billing_retries_detail.environment is 'production, sandbox, xcode, local_testing or unknown';

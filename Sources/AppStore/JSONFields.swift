@@ -42,6 +42,12 @@ struct JSONFields {
         }
     }
 
+    /// Records an end that is not after the start of its period.
+    mutating func noteDuration(of row: Transaction, _ key: StaticString) {
+        guard let start = row.purchaseDate, let end = row.expiresDate, end <= start else { return }
+        report(key, "is not after the date of the purchase, so that it gives no access")
+    }
+
     private mutating func report(_ key: StaticString, _ problem: String) {
         let place = base.description + (index.map { "[\($0)]" } ?? "")
         defects.append(Defect(path: place.isEmpty ? key.description : "\(place).\(key)", problem: problem))

@@ -77,4 +77,8 @@ enum Limits {
     static let linkedKeysMax: Int64 = 1000
     /// Most rows in one page of subscription ids or events.
     static let auditIdsMax: Int64 = 10_000
+    /// Pause between two looks for products that are not configured, and most of them that are named. A purchase that gives
+    /// no access should be known within a minute.
+    static let gapPause = Duration.seconds(15)
+    static let gapProductsMax: Int64 = 100
 }

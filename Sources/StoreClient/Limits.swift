@@ -1,3 +1,5 @@
+import Subscriptions
+
 /// Limits of questions to the stores, each with its reason.
 enum Limits {
     /// Longest duration of one call. Apple usually answers within a second, and large receipts take several.
@@ -95,7 +97,7 @@ enum Limits {
     static let missingPause = Duration.seconds(86_400)
     static let missingAlarm = 3
     /// After this time, a check that has always failed is given up: Apple has stopped retrying payments by then.
-    static let failedCheckAgeMax = Duration.seconds(60 * 86_400)
+    static let failedCheckAgeMax = Duration.milliseconds(Transaction.retryMillisecondsMax)
     /// How long a check is left alone after its answer could not be stored, or its subscription not be read.
     static let brokenCheckPause = Duration.seconds(300)
     /// Maximum number of streams that are asked about at a time, and of questions about each. A question keeps a receipt

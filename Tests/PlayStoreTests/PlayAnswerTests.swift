@@ -258,6 +258,40 @@ struct PlayAnswerTests {
             try snapshot(#"{"purchaseStateContext":{"purchaseState":"CANCELLED"}}"#, .productV2).state == .cancelled)
     }
 
+    @Test("about rentals and orders in advance say what they are, also when read back")
+    func rentalsAndPreorders() throws {
+        let body = """
+            {"purchaseStateContext":{"purchaseState":"PURCHASED"},"purchaseCompletionTime":"2026-05-01T05:00:00Z",
+            "orderId":"GPA.1","productLineItem":[
+            {"productId":"film","productOfferDetails":{"purchaseOptionId":"rent-48h","rentOfferDetails":{}}},
+            {"productId":"game","productOfferDetails":{"purchaseOptionId":"early",
+            "preorderOfferDetails":{"preorderReleaseTime":"2026-06-01T05:00:00Z"}}}]}
+            """
+        let read = try snapshot(body, .productV2)
+
+        #expect(read.items.map(\.isRental) == [true, false])
+        #expect(read.items.map(\.purchaseOptionId) == ["rent-48h", "early"])
+        #expect(read.items.map(\.releaseTime) == [nil, at("2026-06-01T05:00:00Z")])
+        var writer = JSONWriter()
+        PurchaseFact.snapshot(read).write(to: &writer)
+        #expect(try PurchaseFact(json: JSONDocument(writer.bytes).root) == .snapshot(read))
+    }
+
+    @Test(
+        "that end a subscription when it begins, or before, have a defect",
+        arguments: [("2026-05-01T05:00:00Z", true), ("2026-05-01T04:59:57Z", true), ("2026-05-01T05:00:01Z", false)])
+    func withoutDuration(_ end: String, _ isDefect: Bool) throws {
+        let event = try statement(
+            """
+            {"subscriptionState":"SUBSCRIPTION_STATE_CANCELED","startTime":"2026-05-01T05:00:00Z",
+            "lineItems":[{"productId":"premium","expiryTime":"\(end)"}]}
+            """, .subscriptionV2
+        ).event
+
+        #expect(event.defects.contains { $0.path.hasSuffix("expiryTime") } == isDefect)
+        #expect(event.purchases.count == 1)
+    }
+
     @Test("about orders say when a period began and what was paid, and need a known environment")
     func orders() throws {
         let body = """

@@ -74,6 +74,18 @@ struct AnsweredPurchaseTests {
         #expect(found.answered.stateName == row.snapshot.stateName)
     }
 
+    @Test("are those of one-time purchases, each once")
+    func products() {
+        var bought = PurchaseSnapshot(purchaseToken: "t1", kind: .product, stateName: "PURCHASED")
+        bought.items = Self.snapshot(.active, "G").items
+        let first = AnsweredPurchase.after(bought, last: nil, isRecovered: false)
+
+        #expect(first.orders == ["G"])
+        #expect(AnsweredPurchase.after(bought, last: first.answered, isRecovered: false).orders == [])
+        bought.items[0].orderId = nil
+        #expect(AnsweredPurchase.after(bought, last: nil, isRecovered: false).orders == [])
+    }
+
     @Test("are at most 60 of one answer, the newest ones")
     func limit() {
         let found = AnsweredPurchase.after(Self.snapshot(.active, "G..200"), last: nil, isRecovered: false)

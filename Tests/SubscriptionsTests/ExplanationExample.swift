@@ -46,6 +46,19 @@ extension ExplanationExample {
     private static let rowA = row("11", "2026-01-01", "2026-02-01")
     private static let rowB = row("12", "2026-02-01", "2026-03-01")
 
+    /// An answer of Google about a one-time purchase.
+    private static func answer(_ at: String, change: (inout PurchaseSnapshot.Item) -> Void) -> Told {
+        var snapshot = PurchaseSnapshot(purchaseToken: testSubscription, kind: .product, stateName: "PURCHASED")
+        snapshot.startTime = day("2026-01-01")
+        var item = PurchaseSnapshot.Item(productId: "atlas")
+        item.orderId = "GPA.1"
+        change(&item)
+        snapshot.items = [item]
+        var told = Told(at, [])
+        told.facts.purchases = [.snapshot(snapshot)]
+        return told
+    }
+
     private static func grace(_ end: String, autoRenew: Bool? = true, at date: String? = nil) -> RenewalInfo {
         intention(autoRenew: autoRenew) {
             $0.isInBillingRetryPeriod = true
@@ -144,6 +157,13 @@ extension ExplanationExample {
                 Told("2026-01-01", [rowA]),
                 Told("2026-01-10", [changed(rowA.refunded("2026-01-10")) { $0.revocationType = "REVOKED" }]),
             ], at: "2026-01-20", active: false, positions: [2]),
+        // Another plan of the group was bought in grace.
+        ExplanationExample(
+            rule: .replacedByUpgrade,
+            reports: [
+                Told("2026-02-01", [rowA], [grace("2026-02-17")]),
+                Told("2026-02-04", [row("12", "2026-02-04", "2026-03-04", product: premium)]),
+            ], at: "2026-02-10", active: false, positions: [2]),
         ExplanationExample(
             rule: .graceCutSwitchOff,
             reports: [
@@ -187,6 +207,22 @@ extension ExplanationExample {
         ExplanationExample(
             rule: .noAccessKind, reports: [oneTime("coins", "Consumable")], entitlement: "coins", at: "2026-01-20",
             active: false, positions: [1]),
+        ExplanationExample(
+            rule: .notConfigured, reports: [oneTime("season", "Non-Renewing Subscription")], entitlement: "season",
+            at: "2026-01-20", active: false, positions: [1]),
+        ExplanationExample(
+            rule: .consumed, reports: [answer("2026-01-01") { $0.isConsumed = true }], entitlement: "atlas",
+            at: "2026-01-20", active: false, positions: [1]),
+        ExplanationExample(
+            rule: .unitsRefunded,
+            reports: [answer("2026-01-01") { _ in }, answer("2026-01-10") { $0.refundableQuantity = 0 }],
+            entitlement: "atlas", at: "2026-01-20", active: true, place: .because, positions: [2]),
+        ExplanationExample(
+            rule: .notConfigured, reports: [oneTime("pack", "Bundle")], entitlement: "pack", at: "2026-01-20",
+            active: false, positions: [1]),
+        ExplanationExample(
+            rule: .noDuration, reports: [Told("2026-01-01", [row("11", "2026-01-01", "2026-01-01")])],
+            at: "2026-01-20", active: false, positions: [1]),
         ExplanationExample(
             rule: .noPurchaseDate,
             reports: [Told("2026-01-10", [changed(rowA.refunded("2026-01-10")) { $0.purchaseDate = nil }])],

@@ -42,8 +42,10 @@ struct RuleReplayTests {
             case .refundedWhole: each(rule, grace: false) { $0.end = $0.start }
             case .graceTakenBack:
                 #expect(!periods.contains { $0.transactionId == id && $0.isGrace })
+            case .noDuration, .notConfigured, .consumed:
+                #expect(!periods.contains { $0.transactionId == id })
             case .extended, .refundedWithCopy, .accountDeleted, .noAccessKind, .noPurchaseDate, .movedTo,
-                .laterStatementWins, .tieTakesBack:
+                .laterStatementWins, .tieTakesBack, .unitsRefunded:
                 break
             default: Issue.record("\(rule.rule) is no rule of a subscription's fold")
             }

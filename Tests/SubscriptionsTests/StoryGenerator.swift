@@ -61,6 +61,10 @@ struct Story {
             end = min(end, row.revocationDate ?? replacement ?? end)
         } else if row.revocationDate != nil {
             return false
+        } else {
+            // Another product overtakes it, also if that was refunded since: a refund never adds access.
+            let overtaking = rows.filter { $0.productId != row.productId }
+            end = min(end, overtaking.compactMap(\.purchaseDate).filter { $0 > start }.min() ?? end)
         }
         return start <= instant && instant < end
     }

@@ -108,7 +108,9 @@ extension [String: SubscriptionFacts] {
         self.init()
         var holders = TransactionHolders()
         for (index, told) in told.enumerated() {
-            let ids = Set(told.facts.transactions.map(\.originalTransactionId) + told.facts.accountDeletions)
+            let ids = Set(
+                told.facts.transactions.map(\.originalTransactionId) + told.facts.accountDeletions
+                    + told.facts.purchases.map(\.purchaseToken))
             for id in ids.sorted() {
                 let delivery = Delivery(
                     told: told, receivedAt: SubscriptionFacts.arrival(index), position: Int64(index + 1))

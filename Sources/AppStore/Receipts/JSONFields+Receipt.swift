@@ -38,6 +38,7 @@ extension JSONFields {
         if unreadableKeys.contains("cancellation_reason") { row.revocationType = Transaction.unreadable }
         if unreadableKeys.contains("in_app_ownership_type") { row.inAppOwnershipType = Transaction.unreadable }
         noteUnknownValues(of: row, named: \.receiptName)
+        noteDuration(of: row, "expires_date_ms")
         return row
     }
 

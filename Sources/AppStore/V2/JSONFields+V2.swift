@@ -24,6 +24,7 @@ extension JSONFields {
         }
         if unreadableKeys.contains("inAppOwnershipType") { row.inAppOwnershipType = Transaction.unreadable }
         noteUnknownValues(of: row, named: \.name)
+        noteDuration(of: row, "expiresDate")
         row.signedDate = instant("signedDate")
         for key: StaticString in ["bundleId", "environment"] { _ = raw(key) }
         return row

@@ -6,15 +6,17 @@ struct SignedPartReader {
     var defects: [Defect] = []
     private(set) var unknownFields: [String] = []
 
+    private static let transactionDetails = [
+        "advancedCommerceInfo", "commitmentInfo", "multiSeatInfo", "additionalTransactionReason",
+    ]
+    private static let renewalDetails = ["advancedCommerceInfo", "commitmentInfo", "multiSeatInfo", "renewalQuantity"]
     /// Known fields without a property of their own in an event.
     private static let knownDetails: Set<String> = Set(
         [
             ("", ["version"]),
             ("data.", ["appAppleId", "bundleVersion", "status", "consumptionRequestReason"]),
-            ("data.signedTransactionInfo.", ["advancedCommerceInfo", "commitmentInfo"]),
-            ("data.signedRenewalInfo.", ["advancedCommerceInfo", "commitmentInfo"]),
-            ("signedTransaction.", ["advancedCommerceInfo", "commitmentInfo"]),
-            ("signedRenewalInfo.", ["advancedCommerceInfo", "commitmentInfo"]),
+            ("data.signedTransactionInfo.", transactionDetails), ("data.signedRenewalInfo.", renewalDetails),
+            ("signedTransaction.", transactionDetails), ("signedRenewalInfo.", renewalDetails),
             (
                 "summary.",
                 [
@@ -30,6 +32,7 @@ struct SignedPartReader {
                 ]
             ),
             ("appData.", ["appAppleId"]),
+            ("unclaimInfo.", ["unclaimSeatIds", "environment", "bundleId", "appAppleId", "transactionId"]),
             (
                 "appTransaction.",
                 [

@@ -39,7 +39,9 @@ private struct V2Normaliser {
             signed: ["signedTransactionInfo", "signedRenewalInfo"])
         part(
             "appData", of: &body, reading: ["bundleId", "environment"], signed: ["signedAppTransactionInfo"])
-        for key: StaticString in ["summary", "externalPurchaseToken"] { part(key, of: &body, reading: []) }
+        for key: StaticString in ["summary", "externalPurchaseToken", "unclaimInfo"] {
+            part(key, of: &body, reading: [])
+        }
         if let appTransaction = notification.appTransaction {
             details.append(("appTransaction", reader.appTransaction(appTransaction)))
         }

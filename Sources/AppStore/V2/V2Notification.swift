@@ -98,10 +98,14 @@ struct AppClaim {
     private init() {}
 
     /// The object that contains the app and the environment. Its key depends on the notification's type; for unknown
-    /// types it is the first object with a bundle id.
+    /// types, and for seats, it is the first object with a bundle id, or the notification itself.
     private static func subject(of root: JSONValue) -> JSONValue? {
-        root["data"] ?? root["summary"] ?? root["appData"] ?? root["externalPurchaseToken"]
-            ?? root.members.map(\.value).first { $0["bundleId"]?.isString == true }
+        for key: StaticString in ["data", "summary", "appData", "externalPurchaseToken"] {
+            if let object = root[key] { return object }
+        }
+        let object = root.members.map(\.value).first { $0["bundleId"]?.isString == true }
+        if let object { return object }
+        return root["bundleId"]?.isString == true ? root : root["unclaimInfo"]
     }
 
     /// - Parameter object: Something signed inside a notification, or the part of one that names the app.

@@ -24,7 +24,7 @@ extension CustomerPage {
                     .text(subscription.status(at: at).words),
                     .optional(subscription.period(at: at)?.productId ?? renewal.productId),
                     .optional(subscription.accessEnd(at: at)),
-                    .text(renewal.autoRenewStatus.map { $0 ? "on" : "off" } ?? "unknown"),
+                    .text(subscription.isRenewing(at: at).map { $0 ? "on" : "off" } ?? "unknown"),
                     .number(Int64(owned.positions.count { isKnown($0, owned.joinedApp) })),
                 ] + (joined == nil ? [] : [.text(owned.joinedApp ?? record.identity.app)])
             }, empty: knownAt == nil ? "No subscription." : "No subscription was known.")

@@ -41,7 +41,7 @@ private struct Aspects {
             ("status", subscription.status(at: instant).words),
             ("next, without another event", next.map { "\($0.to.words) from \($0.at.longText) on" }),
             ("access until", subscription.accessEnd(at: instant).map(\.longText)),
-            ("renewal", renewal.autoRenewStatus.map { $0 ? "on" : "off" }),
+            ("renewal", subscription.isRenewing(at: instant).map { $0 ? "on" : "off" }),
             ("next product", renewal.autoRenewProductId),
             ("next price", renewal.renewalPrice.map { "\($0.amount(in: renewal.currency)) \(renewal.currency ?? "")" }),
             ("price increase", renewal.priceIncreaseStatus.map { $0 == 0 ? "waits for consent" : "agreed to" }),

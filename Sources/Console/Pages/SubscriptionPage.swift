@@ -202,7 +202,7 @@ package struct SubscriptionPage: ConsolePage {
             rows: shown.renewals.reversed().map { statement in
                 let renewal = statement.renewal
                 return [
-                    .time(statement.statedAt), .optional(renewal.autoRenewStatus.map { $0 ? "on" : "off" }),
+                    .time(statement.statedAt), .optional(statement.isRenewing.map { $0 ? "on" : "off" }),
                     .optional(renewal.isInBillingRetryPeriod.map { $0 ? "in retry" : "no" }),
                     .optional(renewal.gracePeriodExpiresDate), .optional(renewal.autoRenewProductId),
                     .optional(renewal.expirationIntent.map(Self.words(ofIntent:))),

@@ -265,7 +265,7 @@ extension Timeline {
             let renewal = subscription.renewal(at: time)
             let kind =
                 renewal.isInBillingRetryPeriod == true
-                ? "in-retry" : renewal.autoRenewStatus.map { $0 ? "on" : "off" } ?? "unknown"
+                ? "in-retry" : subscription.isRenewing(at: time).map { $0 ? "on" : "off" } ?? "unknown"
             if segments.last?.kind != kind { segments.append((time, kind)) }
         }
         for (index, segment) in segments.enumerated() where segment.kind != "unknown" {

@@ -57,6 +57,7 @@ enum MetricDescriptions {
         "subledger_unknown_types_total": "Notifications of types that this version does not know.",
 
         // Projection.
+        "subledger_products_unconfigured": "Products whose purchases need what their configuration does not say.",
         "subledger_projector_failures_total": "Failed reads of the log and failed folds.",
         "subledger_projector_lag_events": "Events after the checkpoints of all streams.",
         "subledger_projector_stalled_streams": "Streams that are stalled now.",

@@ -38,17 +38,39 @@ struct SubscriptionRoutes: Sendable {
         }
     }
 
-    /// Writes what cannot be used of the subscription because of other subscriptions; nothing if there is none.
+    /// Writes what cannot be used of the subscription because of other subscriptions, or because a product is not
+    /// configured; nothing if there is none.
     private func writeDefects(of found: SubscriptionReader.Found, to writer: inout JSONWriter) {
-        guard !found.sharedAccountTokens.isEmpty else { return }
-        writer.key("defects")
-        writer.array(found.sharedAccountTokens) { writer, token in
-            writer.object { writer in
-                writer.member("path", "appAccountToken")
-                writer.member("problem", "is shared by too many store accounts, and identifies no customer")
-                writer.member("appAccountToken", token)
+        let gaps = found.subscription.transactions.filter { $0.gap != nil }
+        guard !found.sharedAccountTokens.isEmpty || !gaps.isEmpty else { return }
+        let tokens = found.sharedAccountTokens.map { token in
+            Defect(
+                path: "appAccountToken", problem: "is shared by too many store accounts, and identifies no customer",
+                member: "appAccountToken", value: token)
+        }
+        let products = gaps.compactMap { row in
+            row.gap.map {
+                Defect(path: "productId", problem: $0.problem, member: "productId", value: row.transaction.productId)
             }
         }
+        var seen: Set<String> = []
+        writer.key("defects")
+        writer.array((tokens + products).filter { seen.insert("\($0.problem) \($0.value ?? "")").inserted }) {
+            writer, defect in
+            writer.object { writer in
+                writer.member("path", defect.path)
+                writer.member("problem", defect.problem)
+                writer.member(defect.member, defect.value)
+            }
+        }
+    }
+
+    private struct Defect {
+        let path: String
+        let problem: String
+        /// The name of the member with the value.
+        let member: StaticString
+        let value: String?
     }
 
     /// Finds the subscription that the request refers to and writes the response.

@@ -50,7 +50,8 @@ package struct PurchaseContent: Sendable, Hashable {
 }
 
 extension JSONFields {
-    /// Records a state that this version does not know, and one that contradicts the stated end.
+    /// Records a state that this version does not know, one that contradicts the stated end, and an end that is not after
+    /// the start.
     fileprivate mutating func noteContradictions(of snapshot: PurchaseSnapshot, _ answeredAt: Instant) {
         let isSubscription = snapshot.kind == .subscription
         if snapshot.state == nil {
@@ -60,7 +61,14 @@ extension JSONFields {
                     snapshot.stateName,
                     effect: isSubscription ? "access ends at the stated expiry" : "it gives and ends no access"))
         }
-        guard isSubscription, snapshot.state == .expired else { return }
+        guard isSubscription else { return }
+        for item in snapshot.items {
+            guard let start = snapshot.startTime, let end = item.expiryTime, end <= start else { continue }
+            note(
+                "expiryTime",
+                "of \(UnknownValue.short(item.productId)) is not after startTime, so that it gives no access")
+        }
+        guard snapshot.state == .expired else { return }
         for item in snapshot.items where item.expiryTime.map({ $0 > answeredAt }) ?? true {
             note(
                 "expiryTime",

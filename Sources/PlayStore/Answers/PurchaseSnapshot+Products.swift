@@ -27,6 +27,12 @@ extension PurchaseSnapshot {
                 item.refundableQuantity = offer.integer("refundableQuantity")
                 item.isConsumed =
                     offer.name("consumptionState", without: "CONSUMPTION_STATE_").map { $0 == "CONSUMED" }
+                item.purchaseOptionId = offer.identifier("purchaseOptionId")
+                item.isRental = offer.raw("rentOfferDetails") != nil
+                if var preorder = offer.object("preorderOfferDetails") {
+                    item.releaseTime = preorder.instant("preorderReleaseTime")
+                    offer.add(preorder)
+                }
                 line.add(offer)
             }
             items.append(item)

@@ -9,6 +9,7 @@ struct SubscriptionHead {
     let productId: String?
     /// The most recent renewal info.
     let renewal: RenewalInfo
+    let isRenewing: Bool?
     let accessEndsAt: Timestamptz?
     let last: Subscription.LastReportingPeriod?
     let position: Int64
@@ -21,6 +22,7 @@ struct SubscriptionHead {
         originalTransactionId = subscription.originalTransactionId
         productId = subscription.transactions.last?.transaction.productId
         renewal = subscription.renewal(at: .latest)
+        isRenewing = subscription.isRenewing(at: .latest)
         accessEndsAt = subscription.access.lazy.map(\.end).max().map { Timestamptz(end: $0) }
         last = subscription.lastReportingPeriod
         position = state.position
@@ -42,7 +44,7 @@ extension ProjectionWriter {
             rows.append(streamId)
             rows.append(head.originalTransactionId)
             rows.append(head.productId)
-            rows.append(head.renewal.autoRenewStatus)
+            rows.append(head.isRenewing)
             rows.append(head.renewal.autoRenewProductId)
             rows.append(head.renewal.isInBillingRetryPeriod)
             rows.append(head.expirationIntent)

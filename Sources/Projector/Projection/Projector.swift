@@ -18,6 +18,7 @@ package struct Projector: Sendable {
     private let metrics = ProjectorMetrics()
     private let refolds = RefoldHistory()
     private let watch: StallWatch
+    private let gaps: GapWatch
     private let ownership: [String: OwnershipRules]
     private let joins: [(app: String, joinedApp: String)]
     private let checks: [String: CheckPolicy]
@@ -46,6 +47,13 @@ package struct Projector: Sendable {
         self.joins = joins.flatMap { one, other in [(app: one, joinedApp: other), (app: other, joinedApp: one)] }
         self.checks = checks
         watch = StallWatch(pool: pool, stallAfter: stallAfter, now: now, logger: logger)
+        gaps = GapWatch(pool: pool, logger: logger)
+    }
+
+    /// The products whose purchases need what their configuration does not say, as of the last look. Empty unless the
+    /// projector runs.
+    package var unconfiguredProducts: [UnconfiguredProduct] {
+        get async { await gaps.products }
     }
 
     /// The stalled streams as of the last check, which was at most a quarter of ``stallAfter`` ago. Empty unless the
@@ -77,6 +85,7 @@ package struct Projector: Sendable {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await keepUp() }
             group.addTask { await watch.run() }
+            group.addTask { await gaps.run() }
         }
     }
 

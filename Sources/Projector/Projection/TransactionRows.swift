@@ -2,10 +2,10 @@ import Encoding
 import Postgres
 import Subscriptions
 
-/// Rows of `transaction`: five columns, then one for each field, in the order of the fields.
+/// Rows of `transaction`: six columns, then one for each field, in the order of the fields.
 struct TransactionRows: FieldVisitor {
     /// The number of columns that are not fields.
-    static let ownColumns = 5
+    static let ownColumns = 6
     /// The names of the projected fields, in order.
     static let fieldNames: [StaticString] = {
         var fields = FieldNames()
@@ -26,6 +26,7 @@ struct TransactionRows: FieldVisitor {
         rows.append(resolved.transaction.transactionId)
         rows.append(resolved.positions)
         rows.append(json: resolved.transaction.additional?.utf8)
+        rows.append(resolved.gap?.rawValue)
         resolved.transaction.visitFields(with: &self)
     }
 

@@ -3,15 +3,16 @@ import PlayStore
 import Subscriptions
 
 extension PurchaseAsker {
-    /// Asks about the orders whose periods the answers about a purchase do not show, and stores the answers. Usually there
-    /// are none: see ``AnsweredPurchase/after(_:last:isRecovered:)``.
+    /// Asks about the orders whose periods or prices the answers about a purchase do not show, and stores the answers. Of a
+    /// subscription, usually there are none: see ``AnsweredPurchase/after(_:last:isRecovered:)``.
     ///
     /// - Returns: False if Google did not answer about one, so that the question must be asked again.
     /// - Throws: ``ReadError``, ``AppendError``.
     func askAboutOrders(
         _ snapshot: PurchaseSnapshot, _ question: Question, in stream: StreamKey
     ) async throws -> Bool {
-        guard snapshot.kind == .subscription, !snapshot.isPending else { return true }
+        // Only its order says what was paid for a one-time purchase.
+        guard snapshot.kind == .subscription ? !snapshot.isPending : snapshot.state == .purchased else { return true }
         let (claim, app) = (question.claim, question.app)
         let last = try await queue.answered(claim)
         let (answered, orders) = AnsweredPurchase.after(

@@ -66,7 +66,7 @@ extension Transaction.Revocation {
         case .refundedInPart: .refundedInPart
         case .endedEarly: .revoked
         case .unknown: .unknownRevocation
-        case .refundedInFull, .upgraded: nil
+        case .refundedInFull, .unitsRefunded, .upgraded: nil
         }
     }
 }
@@ -93,7 +93,7 @@ extension AccessPeriod {
     ) {
         let (id, productId) = (transaction.transactionId, transaction.productId)
         guard let start = transaction.purchaseDate else {
-            rules.collect(AppliedRule(.noPurchaseDate, transactionId: id, productId: productId, positions: [position]))
+            rules.collect(.withoutAccess(.noPurchaseDate, transaction, position))
             return nil
         }
         var end: Instant
@@ -105,11 +105,18 @@ extension AccessPeriod {
         case (nil, .nonConsumable):
             (end, rule) = (.latest, .owned)
             cause = .owned
-        case (nil, .consumable), (nil, .autoRenewable), (nil, nil):
-            rules.collect(AppliedRule(.noAccessKind, transactionId: id, productId: productId, positions: [position]))
+        case (nil, nil):
+            rules.collect(.withoutAccess(.notConfigured, transaction, position))
+            return nil
+        case (nil, .consumable), (nil, .autoRenewable):
+            rules.collect(.withoutAccess(.noAccessKind, transaction, position))
             return nil
         }
         if transaction.isRefunded { return nil }
+        guard start < end else {
+            rules.collect(.withoutAccess(.noDuration, transaction, at: start, position))
+            return nil
+        }
         let whole = AccessPeriod(
             start: start, end: end, cause: cause, cut: nil, transactionId: id, productId: productId, position: position)
         rules.collect(.giving(rule, whole, by: ReportingPeriod.payerState(cause, transaction)))

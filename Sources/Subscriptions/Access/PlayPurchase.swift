@@ -66,11 +66,9 @@ extension PurchaseLine {
 }
 
 extension PurchaseHistory.Suspension {
-    /// Account hold lasts 60 days at most, which is also how long a late renewal may be waited for.
-    private static let retryMilliseconds: Int64 = 60 * 86_400_000
-
     fileprivate var limited: PlayPurchase.Suspension {
-        let last = start.advanced(byMilliseconds: Self.retryMilliseconds)
+        // Account hold lasts 60 days at most, which is also how long a late renewal may be waited for.
+        let last = start.advanced(byMilliseconds: Transaction.retryMilliseconds)
         return switch kind {
         case .pending: PlayPurchase.Suspension(status: .pending, start: start, end: end)
         case .paused: PlayPurchase.Suspension(status: .paused, start: start, end: end)

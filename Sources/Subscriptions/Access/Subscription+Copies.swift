@@ -56,6 +56,8 @@ extension Subscription {
     private static func purchase(
         of transaction: Transaction, in facts: SubscriptionFacts, _ products: ProductCatalog
     ) -> Purchase? {
+        // Each of the transactions for the seats of a period can be refunded by itself.
+        if transaction.isForAddedSeats { return nil }
         if let orderLine = transaction.webOrderLineItemId { return .period(orderLine) }
         guard transaction.expiresDate == nil, kind(of: transaction, in: facts, products) == .nonConsumable else {
             return nil

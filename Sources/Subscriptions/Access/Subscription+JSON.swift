@@ -20,7 +20,7 @@ extension Subscription {
                 writer.member("status", change.to.rawValue)
             }
         }
-        writer.member("autoRenew", renewal.autoRenewStatus.map { $0 ? "on" : "off" } ?? "unknown")
+        writer.member("autoRenew", isRenewing(at: instant).map { $0 ? "on" : "off" } ?? "unknown")
         writer.key("renewal")
         renewal.write(to: &writer)
         writer.key("periods")

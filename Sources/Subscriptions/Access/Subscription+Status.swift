@@ -5,11 +5,12 @@ package enum SubscriptionStatus: String, Sendable, CaseIterable {
     /// No purchase had been made yet.
     case never
     case active
-    /// Paid for, with renewal switched off.
+    /// Paid for, with renewal switched off, or with a commitment that is not renewed.
     case activeWillEnd = "active-will-end"
     /// A renewal failed; access continues while Apple retries it.
     case grace
-    /// A renewal failed; Apple retries it for at most 60 days, without access.
+    /// A renewal failed; Apple retries it for at most 60 days, or 90 of a commitment that is billed monthly, without
+    /// access.
     case retry
     case expired
     /// The latest purchase was refunded.
@@ -44,7 +45,7 @@ extension Subscription {
             switch period.cause {
             case .grace: return .grace
             case .owned: return .owned
-            case .paid: return renewal(at: instant).autoRenewStatus == false ? .activeWillEnd : .active
+            case .paid: return isRenewing(at: instant) == false ? .activeWillEnd : .active
             }
         }
         // For some purchases only the refund is known.
@@ -56,7 +57,8 @@ extension Subscription {
         if last.settled.isRefunded || (last.settled.isRefundedInPart && consumables ?? 0 == 0) { return .refunded }
         switch last.settled.revocation {
         case .familyRevoked, .assignmentRevoked, .endedEarly, .unknown: return .revoked
-        case .refundedInFull, .refundedInPart, .upgraded, nil: break
+        case .unitsRefunded where consumables == 0: return .refunded
+        case .refundedInFull, .refundedInPart, .unitsRefunded, .upgraded, nil: break
         }
         if let suspension = suspension(at: instant) { return suspension.status }
         if consumables != nil { return .owned }
@@ -64,20 +66,56 @@ extension Subscription {
         guard purchases.isEmpty else { return .expired }
         let renewal = renewal(at: instant)
         let isRetrying =
-            renewal.isInBillingRetryPeriod == true && renewal.autoRenewStatus != false
+            renewal.isInBillingRetryPeriod == true
+            && isOff(afterEndAt: lastExpiry(at: instant).end, by: instant) != true
             && instant < retryEnd(at: instant) ?? .latest
         return isRetrying ? .retry : .expired
     }
 
-    /// How long Apple retries a renewal, from the expiry of the period whose renewal failed.
-    private static let retryMilliseconds: Int64 = 60 * 86_400_000
-
     /// When Apple stops retrying the renewal of the purchases made by the instant, if nothing else happens.
     private func retryEnd(at instant: Instant) -> Instant? {
-        let expiries = transactions.filter {
-            ($0.transaction.purchaseDate ?? .latest) <= instant && !$0.settled.isUpgraded
-        }.compactMap(\.transaction.expiresDate)
-        return expiries.max()?.advanced(byMilliseconds: Self.retryMilliseconds)
+        let last = lastExpiry(at: instant)
+        return last.end?.advanced(byMilliseconds: last.retryMilliseconds)
+    }
+
+    /// The last expiry of the purchases made by the instant that were not replaced, and how long its renewal is retried.
+    private func lastExpiry(at instant: Instant) -> (end: Instant?, retryMilliseconds: Int64) {
+        var last: (end: Instant?, retryMilliseconds: Int64) = (nil, 0)
+        for row in transactions where !row.settled.isUpgraded {
+            guard let bought = row.transaction.purchaseDate, bought <= instant,
+                let end = row.transaction.expiresDate
+            else { continue }
+            // Of copies, the one that is retried longer.
+            let next = (end, row.transaction.retryMilliseconds)
+            if last.end.map({ ($0, last.retryMilliseconds) < next }) ?? true { last = next }
+        }
+        return last
+    }
+
+    /// Whether the subscription goes on after what the customer is committed to, as last reported by the instant; nil if
+    /// that is not known.
+    package func isRenewing(at instant: Instant) -> Bool? {
+        renewals.last { $0.statedAt <= instant && $0.isRenewing != nil }?.isRenewing
+    }
+
+    /// Whether nothing is to follow an end of access, as last reported by an instant; nil if that is not known.
+    func isOff(afterEndAt end: Instant?, by instant: Instant = .latest) -> Bool? {
+        renewals.last { $0.statedAt <= instant && $0.isRenewing != nil }.flatMap { isOff($0, afterEndAt: end) }
+    }
+
+    /// Whether a report says that nothing is to follow an end of access; nil if it does not say it. The months of a
+    /// commitment follow each other until its end, also if it is not renewed.
+    func isOff(_ statement: SubscriptionFacts.RenewalStatement, afterEndAt end: Instant?) -> Bool? {
+        guard statement.endsWithCommitment else { return statement.isRenewing.map { !$0 } }
+        return commitmentEnd(of: statement, before: end).map { $0 <= end ?? .latest } ?? false
+    }
+
+    /// The end of the commitment that a report is about: that of the last purchase before an end of access, which moves
+    /// with a late payment, or the one that the report states. Nil if none is known.
+    func commitmentEnd(of statement: SubscriptionFacts.RenewalStatement, before end: Instant?) -> Instant? {
+        transactions.last { row in
+            (row.transaction.purchaseDate ?? .latest) < end ?? .latest && row.transaction.commitmentExpiresDate != nil
+        }?.transaction.commitmentExpiresDate ?? statement.renewal.commitmentRenewalDate
     }
 
     /// The renewal info as reported by the instant.

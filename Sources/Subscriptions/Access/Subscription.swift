@@ -33,6 +33,37 @@ package struct Subscription: Sendable, Hashable {
         /// Set if no other transaction shortens the period: Google's answers say when it ended.
         var exactEnd: ExactEnd?
 
+        /// What Google says of a one-time purchase beyond the transaction; nil for other purchases.
+        var oneTime: OneTime?
+        /// What the configuration has to say about the product before the purchase counts as it should; nil if nothing is
+        /// missing.
+        package internal(set) var gap: ConfigurationGap?
+
+        struct OneTime: Sendable, Hashable {
+            var isConsumed = false
+            /// How it was bought, such as for a rental.
+            var purchaseOptionId: String?
+            /// The refunds of units, oldest first.
+            var refunds: [UnitRefund] = []
+        }
+
+        /// A refund of some units.
+        struct UnitRefund: Sendable, Hashable {
+            let at: Instant
+            /// The units that it leaves.
+            let left: Int
+            /// Of the event that states it.
+            let position: Int64
+        }
+
+        /// The units of a consumable that remain at an instant after the purchase.
+        func unitsLeft(at instant: Instant) -> Int {
+            guard let refunds = oneTime?.refunds, !refunds.isEmpty, settled.revocation == .unitsRefunded else {
+                return settled.unitsLeft(at: instant)
+            }
+            return refunds.last { $0.at <= instant }?.left ?? settled.quantity ?? 1
+        }
+
         /// How a period ended early.
         struct ExactEnd: Sendable, Hashable {
             /// The events that say so, ascending; empty if it did not.
@@ -77,20 +108,21 @@ package struct Subscription: Sendable, Hashable {
         originalTransactionId = facts.originalTransactionId
         let line = facts.purchases.isEmpty ? nil : PurchaseLine(facts)
         let bought = line?.resolve(&rules)
-        if let bought {
-            transactions = bought.transactions
-        } else {
-            transactions = Self.applyAccountDeletions(
-                to: Self.settleCopies(Self.resolve(facts, &rules), facts, products, &rules), facts, &rules)
-        }
+        var transactions =
+            bought?.transactions
+            ?? Self.applyAccountDeletions(
+                to: Self.markUpgrades(Self.settleCopies(Self.resolve(facts, &rules), facts, products, &rules)), facts,
+                &rules)
         renewals = bought?.renewals ?? facts.orderedRenewals
         purchases = line?.purchases ?? []
         unknownPurchases = line?.unknownPurchases ?? []
         reports = ReportSummary(facts)
         var paid: [AccessPeriod] = []
         var refunded: [AccessPeriod] = []
-        for row in transactions {
-            let kind = Self.kind(of: row.transaction, in: facts, products)
+        for index in transactions.indices {
+            let kind = Self.kind(of: transactions[index], in: facts, products)
+            transactions[index].gap = Self.gap(of: transactions[index], kind, products)
+            let row = transactions[index]
             let position = row.positions.first ?? 0
             let end =
                 row.exactEnd.map(AccessPeriod.End.exact)
@@ -101,10 +133,17 @@ package struct Subscription: Sendable, Hashable {
                 if let period { refunded.append(period) }
                 rules.collect(.takingBack(row.settled, row.exactEnd?.positions ?? []))
             } else {
-                let period = AccessPeriod(of: row.settled, kind: kind, position: position, end: end, &rules)
-                if let period { paid.append(period) }
+                if row.gap == .consumed {
+                    rules.collect(.withoutAccess(.consumed, row.transaction, position))
+                } else if let period = AccessPeriod(
+                    of: row.settled, kind: kind, position: position, end: end, &rules)
+                {
+                    paid.append(period)
+                }
+                for refund in row.oneTime?.refunds ?? [] { rules.collect(.refundingUnits(of: row.settled, refund)) }
             }
         }
+        self.transactions = transactions
         self.refunded = refunded
         let grace: [AccessPeriod]
         if let bought {
@@ -155,17 +194,49 @@ package struct Subscription: Sendable, Hashable {
         }
     }
 
+    /// Like ``kind(of:in:_:)-(Transaction,_,_)``. A purchase that Google reports as consumed, of a product that nobody has
+    /// declared, is one of a consumable. A product may be rented in several ways, each with a duration of its own.
+    private static func kind(
+        of row: ResolvedTransaction, in facts: SubscriptionFacts, _ products: ProductCatalog
+    ) -> ProductCatalog.Kind? {
+        guard let oneTime = row.oneTime else { return kind(of: row.transaction, in: facts, products) }
+        if isConsumable(row, products) { return .consumable }
+        let (productId, option) = (row.transaction.productId, oneTime.purchaseOptionId)
+        if row.transaction.type == Transaction.ProductType.nonRenewing.rawValue, let productId, let option,
+            case let rented? = products.kind(of: "\(productId):\(option)"), case .nonRenewing = rented
+        {
+            return rented
+        }
+        return kind(of: row.transaction, in: facts, products)
+    }
+
+    private static func isConsumable(_ row: ResolvedTransaction, _ products: ProductCatalog) -> Bool {
+        if let type = row.transaction.type { return type == Transaction.ProductType.consumable.rawValue }
+        return products.kind(of: row.transaction.productId).map { $0 == .consumable } ?? row.oneTime?.isConsumed
+            ?? false
+    }
+
+    private static func gap(
+        of row: ResolvedTransaction, _ kind: ProductCatalog.Kind?, _ products: ProductCatalog
+    ) -> ConfigurationGap? {
+        guard !row.settled.isRefunded, row.transaction.purchaseDate != nil, row.transaction.expiresDate == nil else {
+            return nil
+        }
+        if kind == nil {
+            return row.transaction.type == Transaction.ProductType.nonRenewing.rawValue ? .duration : .kind
+        }
+        let isDeclared = row.transaction.type != nil || products.kind(of: row.transaction.productId) != nil
+        return kind == .consumable && !isDeclared ? .consumed : nil
+    }
+
     /// The number of units of a consumable that were bought by the instant and not refunded; nil if the subscription
     /// has none. The app keeps its own record of the units that were used.
     package func consumables(at instant: Instant) -> Int? {
-        let bought = transactions.filter { row in
-            row.transaction.type.map { $0 == Transaction.ProductType.consumable.rawValue }
-                ?? (products.kind(of: row.transaction.productId) == .consumable)
-        }
+        let bought = transactions.filter { Self.isConsumable($0, products) }
         guard !bought.isEmpty else { return nil }
         return bought.filter { ($0.transaction.purchaseDate ?? .latest) <= instant }
             .reduce(0) { sum, row in
-                let (more, overflow) = sum.addingReportingOverflow(row.settled.unitsLeft(at: instant))
+                let (more, overflow) = sum.addingReportingOverflow(row.unitsLeft(at: instant))
                 return overflow ? .max : more
             }
     }
@@ -189,6 +260,12 @@ package struct Subscription: Sendable, Hashable {
                 isSigned: earlier.isSigned || statement.isSigned)
             statements.merge(transaction, statement, into: earlier.transaction, giving: merged.value, &rules)
         }
+        for (id, row) in resolved {
+            guard let price = row.transaction.priceOfSeats else { continue }
+            var transaction = row.transaction
+            transaction.price = price
+            resolved[id]?.boxed = Boxed(transaction)
+        }
         return resolved.values.sorted { left, right in
             (left.transaction.purchaseDate ?? .earliest, left.transaction.transactionId)
                 < (right.transaction.purchaseDate ?? .earliest, right.transaction.transactionId)
@@ -210,8 +287,8 @@ package struct Subscription: Sendable, Hashable {
 
     /// The purchase of another product that replaced a transaction before it expired; nil if none did.
     ///
-    /// V1 marks the replaced row. V2 reports an upgrade only by the new transaction, which is of another product of the
-    /// subscription and was bought before this one expired.
+    /// V1 marks the replaced row, though not always. V2 reports an upgrade only by the new transaction, which is of another
+    /// product of the subscription and was bought before this one expired.
     private static func replacement(of transaction: Transaction, in all: [ResolvedTransaction]) -> Replacement? {
         guard let own = transaction.purchaseDate else { return nil }
         // Transactions are ordered by purchase date, so the first match is the earliest.
@@ -225,13 +302,58 @@ package struct Subscription: Sendable, Hashable {
         for other in all {
             guard let bought = other.transaction.purchaseDate, bought > own else { continue }
             guard bought < end else { return nil }
-            if other.isSigned, other.transaction.transactionReason != "RENEWAL", other.transaction.expiresDate != nil,
-                other.transaction.productId != transaction.productId
-            {
-                return Replacement(other, at: bought)
-            }
+            if isOvertaking(other, transaction, in: all) { return Replacement(other, at: bought) }
         }
         return nil
+    }
+
+    /// Whether a purchase can replace one of another product that it overtakes. One whose period has no length cannot, nor
+    /// a copy of an earlier purchase.
+    private static func isOvertaking(
+        _ other: ResolvedTransaction, _ transaction: borrowing Transaction, in all: [ResolvedTransaction]
+    ) -> Bool {
+        guard let bought = other.transaction.purchaseDate, let end = other.transaction.expiresDate, bought < end else {
+            return false
+        }
+        return other.transaction.transactionReason != "RENEWAL" && other.transaction.productId != transaction.productId
+            && (other.isSigned || !isRestored(other, in: all))
+    }
+
+    /// Marks as upgraded what a receipt shows as cancelled at the moment at which another product was bought: receipts had
+    /// the cancellation of an upgrade before they had the mark, and the customer asked for no refund.
+    private static func markUpgrades(_ rows: [ResolvedTransaction]) -> [ResolvedTransaction] {
+        var marked = rows
+        for index in rows.indices where !rows[index].isSigned && rows[index].settled.isRefunded {
+            let row = rows[index].settled
+            guard row.revocationType == nil, let start = row.purchaseDate, let end = row.expiresDate,
+                let revoked = row.revocationDate
+            else { continue }
+            let isUpgrade = rows.contains { other in
+                guard let bought = other.transaction.purchaseDate, start < bought, bought < end, bought <= revoked,
+                    revoked <= bought.advanced(byMilliseconds: upgradeMilliseconds)
+                else { return false }
+                return isOvertaking(other, row, in: rows)
+            }
+            guard isUpgrade else { continue }
+            var (own, settled) = (rows[index].transaction, row)
+            (own.isUpgraded, settled.isUpgraded) = (true, true)
+            marked[index].boxed = Boxed(own)
+            if rows[index].settledByCopy != nil { marked[index].settledByCopy = Boxed(settled) }
+        }
+        return marked
+    }
+
+    /// How long after an upgrade its cancellation is dated at most: seconds, while no refund is granted within a minute.
+    private static let upgradeMilliseconds: Int64 = 60_000
+
+    /// True for a copy of a purchase that was made before: its date is that of the restore.
+    private static func isRestored(_ row: ResolvedTransaction, in all: [ResolvedTransaction]) -> Bool {
+        guard let orderLine = row.transaction.webOrderLineItemId else { return false }
+        return all.contains {
+            $0.transaction.webOrderLineItemId == orderLine
+                && $0.transaction.transactionId != row.transaction.transactionId
+                && ($0.transaction.purchaseDate ?? .latest) < (row.transaction.purchaseDate ?? .earliest)
+        }
     }
 
     /// Grace starts at the expiry of the period whose renewal failed: among the periods that had begun when grace was

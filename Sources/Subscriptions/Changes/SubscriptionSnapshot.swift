@@ -21,11 +21,10 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
 
     package init(_ subscription: Subscription) {
         // The same values as in renewal(at:), without the cost of assembling the rest of it for every subscription.
-        let renewals = subscription.renewals
         let next = subscription.renewalProduct(at: .latest).id
         self.init(
             originalTransactionId: subscription.originalTransactionId, access: subscription.access,
-            autoRenewStatus: renewals.last { $0.renewal.autoRenewStatus != nil }?.renewal.autoRenewStatus,
+            autoRenewStatus: subscription.isRenewing(at: .latest),
             plannedProductId: next == subscription.transactions.last?.transaction.productId ? nil : next)
     }
 

@@ -165,6 +165,7 @@ struct Chronicle {
                 switch rule.rule {
                 case .refundedWhole, .refundedWithCopy: what = "refunded: counts as never bought"
                 case .accountDeleted: what = "the store account was deleted: counts as never bought"
+                case .unitsRefunded: what = Self.words(of: rule.units)
                 case .movedTo:
                     what = "transaction \(rule.transactionId ?? "") moved to subscription \(rule.key?.id.text ?? "")"
                 case .extended: (what, until) = ("end moved to a later date", rule.period?.upperBound)
@@ -181,20 +182,26 @@ struct Chronicle {
             }
     }
 
+    private static func words(of units: AppliedRule.Units?) -> String {
+        guard let units, units.bought > 1 else { return "refunded, and kept by the customer" }
+        return "refunded in part: \(units.left) of \(units.bought) units are left"
+    }
+
     // MARK: - Renewal
 
     private var renewalSwitches: [ChronicleEntry] {
         var isOn = true
         var entries: [ChronicleEntry] = []
         for statement in subscription.renewals {
-            guard let now = statement.renewal.autoRenewStatus, now != isOn else { continue }
+            guard let now = statement.isRenewing, now != isOn else { continue }
             isOn = now
             entries.append(
                 ChronicleEntry(
                     at: statement.renewal.autoRenewStatusChangeDate ?? statement.statedAt,
                     what: Self.isByStore(statement.renewal)
                         ? "renewal reported as off, because the subscription has ended"
-                        : "renewal switched \(now ? "on" : "off")",
+                        : "renewal switched \(now ? "on" : "off")"
+                            + (statement.endsWithCommitment ? ", with effect from the end of the commitment" : ""),
                     productId: statement.renewal.productId, position: statement.position))
         }
         return entries

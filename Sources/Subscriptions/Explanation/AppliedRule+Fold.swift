@@ -67,6 +67,25 @@ extension AppliedRule {
             period: period, at: transaction.revocationDate, positions: positions)
     }
 
+    /// A purchase that gives no access.
+    ///
+    /// - Parameter instant: When it was made, if its dates are the reason.
+    static func withoutAccess(
+        _ rule: ExplanationRule, _ transaction: borrowing Transaction, at instant: Instant? = nil, _ position: Int64
+    ) -> AppliedRule {
+        AppliedRule(
+            rule, transactionId: transaction.transactionId, productId: transaction.productId, at: instant,
+            positions: [position])
+    }
+
+    static func refundingUnits(
+        of transaction: Transaction, _ refund: Subscription.ResolvedTransaction.UnitRefund
+    ) -> AppliedRule {
+        var applied = withoutAccess(.unitsRefunded, transaction, at: refund.at, refund.position)
+        applied.units = AppliedRule.Units(bought: transaction.quantity ?? 1, left: refund.left)
+        return applied
+    }
+
     /// A purchase that belongs to another subscription by a later statement.
     static func movingAway(_ move: SubscriptionFacts.Move) -> AppliedRule {
         AppliedRule(

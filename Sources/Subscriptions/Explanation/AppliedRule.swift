@@ -30,6 +30,8 @@ package struct AppliedRule: Sendable, Hashable {
     package var payer: ReportingPeriod.PayerState?
     /// For ``ExplanationRule/unknownRevocation``: the fields and values that this version does not know.
     package var unknownValue: String?
+    /// For ``ExplanationRule/unitsRefunded``.
+    package var units: Units?
     /// For ``ExplanationRule/laterStatementWins``: the refund or early end that is taken back.
     package var takenBack: TakenBack?
     /// For ``ExplanationRule/clock``: why nothing follows the period; nil if that is not known.
@@ -54,6 +56,13 @@ package struct AppliedRule: Sendable, Hashable {
 }
 
 extension AppliedRule {
+    /// The units of a one-time purchase.
+    package struct Units: Sendable, Hashable {
+        package let bought: Int
+        /// After the refund.
+        package let left: Int
+    }
+
     /// A refund or an early end that a later statement takes back.
     package struct TakenBack: Sendable, Hashable {
         /// The rule by which it counted.

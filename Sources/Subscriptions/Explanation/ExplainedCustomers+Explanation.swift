@@ -116,8 +116,18 @@ extension ExplainedCustomers {
             return change(.clock, "The grace period ends, unless the renewal succeeds before")
         }
         let renewal = subscription.renewal(at: until)
+        let reported = subscription.renewals.last { $0.statedAt <= until && $0.isRenewing != nil }
+        if let reported, reported.endsWithCommitment {
+            guard subscription.isOff(reported, afterEndAt: until) == false else {
+                return change(.clock, "Access ends: the commitment is not renewed")
+            }
+            let end = subscription.commitmentEnd(of: reported, before: until).map { ", until \($0.words)" } ?? ""
+            return change(
+                .clock,
+                "Access ends, unless the store charges the next month of the commitment, which is not renewed\(end)")
+        }
         let price = renewal.priceIncreaseStatus == 0 ? ", and a price increase waits for the customer’s consent" : ""
-        return switch renewal.autoRenewStatus {
+        return switch reported?.isRenewing {
         case true?: change(.clock, "Access ends, unless the store renews the subscription: renewal is on\(price)")
         case false?: change(.clock, "Access ends: renewal is switched off")
         case nil: change(.clock, "Access ends, unless the subscription is renewed: whether renewal is on is not known")
@@ -133,6 +143,7 @@ extension ExplainedCustomers {
         for candidate in question.candidates where candidate.isEffective(at: at) && !candidate.isOwned(at: at) {
             against += [candidate.given] + otherTies(of: candidate.line, than: question.customer, at: at)
         }
+        if !owned.isEmpty { against += withoutPeriod(question.entitlement, question.customer) }
         return (reasons(question, owned), against, changes(question, owned))
     }
 

@@ -283,7 +283,7 @@ extension ExplainedCustomers {
     func withoutPeriod(_ entitlement: String, _ customer: CustomerKey) -> [AppliedRule] {
         lines.filter { isOwner(customer, of: $0) }.flatMap { line in
             line.rules.filter {
-                ($0.rule == .noAccessKind || $0.rule == .noPurchaseDate || $0.rule == .movedTo)
+                [.noAccessKind, .notConfigured, .consumed, .noDuration, .noPurchaseDate, .movedTo].contains($0.rule)
                     && grant(entitlement, by: $0.productId, line) != nil
             }
         }

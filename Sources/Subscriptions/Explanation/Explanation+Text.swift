@@ -117,9 +117,16 @@ extension AppliedRule {
         case .accountDeleted: "The store account of \(purchase) was deleted\(on)"
         case .graceTakenBack: "\(purchase) was taken back\(on), and the grace period after it as well"
         case .noAccessKind: "\(purchase) is of a kind of product that gives no access"
+        case .notConfigured:
+            "\(purchase) gives no access, because the store does not say how long it lasts: configure the kind and the "
+                + "duration of its product"
+        case .consumed:
+            "\(purchase) was consumed, so it counts as a consumable: configure the kind of its product"
+        case .noDuration: "\(purchase)\(on) has no duration: its end is not after its start"
         case .noPurchaseDate: "Only the end of \(purchase) is known, and no dates of it"
         case .movedTo: "\(purchase) moved to \(key.map(\.words) ?? "another subscription")\(on)"
         case .laterStatementWins: "A later statement about \(purchase)\(on) takes back what an earlier one stated"
+        case .unitsRefunded: "\(refundedUnits) of \(purchase) was refunded\(on): the customer keeps the rest"
         case .tieTakesBack:
             "Two statements about \(purchase) have the same time\(on): the one that takes it back counts"
         case .mapped: "Product \(productId ?? "") is configured to grant \(entitlement)"
@@ -166,6 +173,11 @@ extension AppliedRule {
         case .assigned: "was assigned by an organization or a group"
         case .paying, .grace, nil: "was paid for"
         }
+    }
+
+    private var refundedUnits: String {
+        guard let units, units.bought > 1 else { return "The price" }
+        return "The price of \(units.bought - units.left) of the \(units.bought) units"
     }
 
     private var purchaseWords: String {

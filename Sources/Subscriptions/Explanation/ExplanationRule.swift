@@ -39,8 +39,14 @@ package enum ExplanationRule: String, Sendable, Hashable, CaseIterable {
     case accountDeleted = "account_deleted"
     /// The purchase before the grace period was taken back, and the grace period with it.
     case graceTakenBack = "grace_taken_back"
-    /// The product is of a kind that gives no access, or its kind is not known.
+    /// The product is of a kind that gives no access.
     case noAccessKind = "no_access_kind"
+    /// The transaction does not say how long it lasts, and the configuration of its product does not either.
+    case notConfigured = "not_configured"
+    /// Google reports the purchase as consumed, and the kind of its product is not configured: it counts as a consumable.
+    case consumed
+    /// The period of the transaction has no length, or its end lies before its start.
+    case noDuration = "no_duration"
     /// Only the refund of the purchase is known, not its dates.
     case noPurchaseDate = "no_purchase_date"
     /// The latest statement about the purchase reports it under another subscription.
@@ -52,6 +58,8 @@ package enum ExplanationRule: String, Sendable, Hashable, CaseIterable {
     case laterStatementWins = "later_statement_wins"
     /// Of two signed statements of the same time, the one that takes the purchase back counts.
     case tieTakesBack = "tie_takes_back"
+    /// Units of a one-time purchase were refunded, or all of it, and the customer keeps the rest.
+    case unitsRefunded = "units_refunded"
 
     // MARK: From the product to the entitlement
 
@@ -119,10 +127,10 @@ extension ExplanationRule {
             .graceCutSwitchOff,
             .revoked:
             .cuts
-        case .refundedWhole, .refundedWithCopy, .accountDeleted, .graceTakenBack, .noAccessKind, .noPurchaseDate,
-            .movedTo:
+        case .refundedWhole, .refundedWithCopy, .accountDeleted, .graceTakenBack, .noAccessKind, .notConfigured,
+            .consumed, .noDuration, .noPurchaseDate, .movedTo:
             .removes
-        case .laterStatementWins, .tieTakesBack: .statement
+        case .laterStatementWins, .tieTakesBack, .unitsRefunded: .statement
         case .mapped, .ownName: .product
         case .tiedByLink, .tiedByAccountToken, .tiedByStoreAccount, .unclaimed, .latestBuyer, .firstBuyer,
             .sharedOwnership, .linkMoved, .linkRefused, .sharedAccountToken:

@@ -68,7 +68,7 @@ extension Subscription {
             let switchedOff = first(in: reported) { statement in
                 // V1 states a switch-off with its date, which may be long before the notification.
                 let since = statement.renewal.autoRenewStatusChangeDate ?? statement.statedAt
-                return since <= period.end ? statement.renewal.autoRenewStatus.map { !$0 } : nil
+                return since <= period.end ? isOff(statement, afterEndAt: period.end) : nil
             }
             return (.switchedOff, [switchedOff ?? stated])
         case .billing: return (.failed, [failure(of: period, reported), reason.isStated ? stated : nil])

@@ -31,10 +31,17 @@ extension SubscriptionFacts {
 
     /// Like ``orderedTransactions``, for renewal info.
     package var orderedRenewals: [RenewalStatement] {
-        renewalsInOrder.map {
-            RenewalStatement(
-                boxed: $0.key.renewal.boxed, statedAt: $0.key.statedAt, isSigned: $0.key.isSigned,
-                position: $0.value.position)
+        // Receipts contain nothing about a commitment, so what was signed before counts until the commitment is over.
+        var endingAt: Instant?
+        return renewalsInOrder.map { key, evidence in
+            let renewal = key.renewal.boxed.value
+            if key.isSigned {
+                let isEnding = renewal.commitmentAutoRenewStatus == false
+                endingAt = isEnding ? renewal.commitmentRenewalDate ?? .latest : nil
+            }
+            return RenewalStatement(
+                boxed: key.renewal.boxed, statedAt: key.statedAt, isSigned: key.isSigned, position: evidence.position,
+                endsWithCommitment: endingAt.map { key.isSigned || key.statedAt < $0 } ?? false)
         }
     }
 

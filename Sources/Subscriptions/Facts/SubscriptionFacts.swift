@@ -108,10 +108,28 @@ package struct SubscriptionFacts: Sendable, Hashable {
         /// True if Apple signed it. Unsigned ones come from receipts, which contain fewer fields.
         package let isSigned: Bool
         package let position: Int64
+        /// Whether the subscription goes on after what the customer is committed to: ``RenewalInfo/autoRenewStatus``, or
+        /// false with a commitment that is not renewed. Nil if the report does not say it.
+        package let isRenewing: Bool?
+
+        /// - Parameter endsWithCommitment: See ``endsWithCommitment``.
+        init(
+            boxed: Boxed<RenewalInfo>, statedAt: Instant, isSigned: Bool, position: Int64,
+            endsWithCommitment: Bool = false
+        ) {
+            self.boxed = boxed
+            self.statedAt = statedAt
+            self.isSigned = isSigned
+            self.position = position
+            isRenewing = endsWithCommitment ? false : boxed.value.autoRenewStatus
+        }
 
         package var renewal: RenewalInfo {
             _read { yield boxed.value }
         }
+
+        /// True if the subscription ends with its commitment, until which its months are charged.
+        package var endsWithCommitment: Bool { isRenewing == false && renewal.autoRenewStatus != false }
     }
 
     package init(originalTransactionId: String) {

@@ -140,6 +140,8 @@ package enum EventKind: String, Sendable, Hashable, CaseIterable {
     case consumptionRequest = "consumption_request"
     case externalPurchase = "external_purchase"
     case consentRescinded = "consent_rescinded"
+    /// The seats of a group that members had claimed are theirs no more.
+    case seatsUnclaimed = "seats_unclaimed"
     /// The App Store answered a question about a receipt: a snapshot of all purchases in it.
     case receipt
     /// The App Store answered that the Apple Account of a receipt was deleted.

@@ -49,6 +49,23 @@ package struct RenewalInfo: Sendable, Hashable {
 }
 
 extension RenewalInfo {
+    /// Whether the subscription goes on after the commitment of twelve months that is billed monthly; nil if there is no
+    /// commitment. A customer who cancels one switches this off: its months are still charged, so that ``autoRenewStatus``
+    /// stays on.
+    package var commitmentAutoRenewStatus: Bool? {
+        guard let status = additional?.object("commitmentInfo")?["commitmentAutoRenewStatus"] else { return nil }
+        switch status.int64 ?? status.string.flatMap({ Int64($0) }) {
+        case 0: return false
+        case 1: return true
+        default: return status.bool
+        }
+    }
+
+    /// When the commitment is over, and renewed or not; nil if there is none.
+    var commitmentRenewalDate: Instant? {
+        additional?.object("commitmentInfo")?["commitmentRenewalDate"]?.int64.flatMap { Instant(milliseconds: $0) }
+    }
+
     /// Fills in the fields that only signed reports contain. Those about the next renewal apply only while its product is
     /// the same.
     mutating func keepSignedFields(of earlier: RenewalInfo) {

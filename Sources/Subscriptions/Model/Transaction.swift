@@ -87,6 +87,10 @@ package struct Transaction: Sendable, Hashable {
     /// The ``revocationType`` of a period that Google ended before its time, without saying that it was refunded.
     static let earlyEnd = "REVOKED"
 
+    /// The ``revocationType`` of a one-time purchase of which units were refunded: a ``revocationPercentage`` of them. What
+    /// was not refunded stays, and a product that is owned stays owned.
+    static let unitRefund = "REFUND_UNITS"
+
     /// The ``revocationType`` of a revocation whose kind or reason could not be read, and the ``inAppOwnershipType`` of a
     /// transaction whose own could not be: as unknown as a text that is newer than this version.
     package static let unreadable = "UNREADABLE"
@@ -95,6 +99,25 @@ package struct Transaction: Sendable, Hashable {
 
     /// True if an organization or the purchaser of a group gave a seat to the customer.
     package var isAssigned: Bool { inAppOwnershipType == "ASSIGNED" }
+
+    /// True if the transaction is one of several for one period, because seats were added to it.
+    package var isForAddedSeats: Bool { additional?.field("additionalTransactionReason")?.string == "SEAT_ADDITION" }
+
+    /// What was paid for all seats together, in thousandths of the currency unit; nil for a transaction without seats, and
+    /// for the seat of a member, which states the purchaser's prices. ``price`` is the average of one seat.
+    package var priceOfSeats: Int64? {
+        guard !isPaidByAnother, let tiers = additional?.object("multiSeatInfo")?["priceTiers"]?.elements, !tiers.isEmpty
+        else { return nil }
+        var sum: Int64 = 0
+        for tier in tiers {
+            guard let price = tier["price"]?.int64, let quantity = tier["quantity"]?.int64 else { return nil }
+            let (amount, isTooLarge) = price.multipliedReportingOverflow(by: quantity)
+            let (total, overflow) = sum.addingReportingOverflow(amount)
+            guard !isTooLarge, !overflow else { return nil }
+            sum = total
+        }
+        return sum
+    }
 
     /// True if another person or an organization pays, so that the row has no payer, and its account token may be that
     /// of the purchaser.
@@ -109,6 +132,8 @@ package struct Transaction: Sendable, Hashable {
         case refundedInFull
         /// Only the rest of the period was refunded.
         case refundedInPart
+        /// Units of a one-time purchase were refunded. Access does not change.
+        case unitsRefunded
         /// Access by Family Sharing was revoked. The member never paid.
         case familyRevoked
         /// An organization or the purchaser of a group took the seat back. The member never paid.
@@ -130,6 +155,7 @@ package struct Transaction: Sendable, Hashable {
         switch revocationType {
         case "REFUND_PRORATED": return .refundedInPart
         case Self.earlyEnd: return .endedEarly
+        case Self.unitRefund: return .unitsRefunded
         case Self.fullRefund: return .refundedInFull
         case _ where isUpgraded: return .upgraded
         // Without a kind, as in V1 and before it was introduced, every revocation was a refund.
@@ -141,7 +167,7 @@ package struct Transaction: Sendable, Hashable {
     package var unknownValues: [(field: UnknownValue.Field, value: String)] {
         var values: [(UnknownValue.Field, String)] = []
         if let revocationType,
-            !["REFUND_FULL", "REFUND_PRORATED", "FAMILY_REVOKE", "ASSIGNMENT_REVOKE", Self.earlyEnd]
+            !["REFUND_FULL", "REFUND_PRORATED", "FAMILY_REVOKE", "ASSIGNMENT_REVOKE", Self.earlyEnd, Self.unitRefund]
                 .contains(revocationType)
         {
             values.append((.revocationType, revocationType))
@@ -171,7 +197,7 @@ package struct Transaction: Sendable, Hashable {
         switch revocation {
         case .assignmentRevoked: return (revocationDate, .assignmentRevoked)
         case .unknown: return (revocationDate, .unknownRevocation)
-        case .refundedInFull, .refundedInPart, .familyRevoked, .endedEarly, .upgraded, nil: return nil
+        case .refundedInFull, .refundedInPart, .unitsRefunded, .familyRevoked, .endedEarly, .upgraded, nil: return nil
         }
     }
 
@@ -183,6 +209,27 @@ package struct Transaction: Sendable, Hashable {
 
     /// True if only the rest of the period was refunded.
     package var isRefundedInPart: Bool { revocation == .refundedInPart }
+
+    private static let dayMilliseconds: Int64 = 86_400_000
+
+    /// How long a store retries a failed renewal, if nothing else is known of the plan.
+    package static let retryMilliseconds = 60 * dayMilliseconds
+
+    /// How long the store retries the renewal that follows the transaction: longer for a commitment that is billed monthly.
+    package var retryMilliseconds: Int64 {
+        billingPlanType == Self.monthlyCommitment ? Self.retryMillisecondsMax : Self.retryMilliseconds
+    }
+
+    /// How long a store retries a failed renewal of any plan at most.
+    package static let retryMillisecondsMax = 90 * dayMilliseconds
+
+    /// The end of the commitment that the transaction is a month of; nil if there is none.
+    var commitmentExpiresDate: Instant? {
+        additional?.object("commitmentInfo")?["commitmentExpiresDate"]?.int64.flatMap { Instant(milliseconds: $0) }
+    }
+
+    /// The ``billingPlanType`` of a commitment of twelve months that is billed monthly.
+    package static let monthlyCommitment = "MONTHLY"
 
     /// The ``revocationPercentage`` of a full refund.
     private static let wholePercentage = 100_000
@@ -197,23 +244,30 @@ package struct Transaction: Sendable, Hashable {
         guard let revocationDate else { return bought }
         if isRefunded { return 0 }
         if instant < revocationDate { return bought }
-        guard isRefundedInPart else { return 0 }
-        return bought - Int(Self.share(revocationPercentage ?? Self.wholePercentage, of: Int64(bought)))
+        let isOfUnits = revocation == .unitsRefunded
+        guard isRefundedInPart || isOfUnits else { return 0 }
+        // The percentage of refunded units is that of their number, rounded.
+        return bought
+            - Int(
+                Self.share(
+                    revocationPercentage ?? Self.wholePercentage, of: Int64(bought), isRounded: isOfUnits))
     }
 
     /// The part of a price that was refunded by the instant; of a partial refund without a percentage, nothing.
     package func refundedPart(of price: Int64, at instant: Instant) -> Int64 {
         guard let revocationDate, revocationDate <= instant else { return 0 }
         if isRefunded { return price }
-        return isRefundedInPart ? Self.share(revocationPercentage ?? 0, of: price) : 0
+        return isRefundedInPart || revocation == .unitsRefunded ? Self.share(revocationPercentage ?? 0, of: price) : 0
     }
 
-    /// - Parameter percentage: In thousandths of a percent; clamped.
-    private static func share(_ percentage: Int, of amount: Int64) -> Int64 {
+    /// - Parameters:
+    ///   - percentage: In thousandths of a percent; clamped.
+    ///   - isRounded: To the nearest; otherwise down.
+    private static func share(_ percentage: Int, of amount: Int64, isRounded: Bool = false) -> Int64 {
         let share = Int64(min(max(percentage, 0), wholePercentage))
         // The same as the product divided by the whole, without its overflow.
         let (wholes, rest) = amount.quotientAndRemainder(dividingBy: Int64(wholePercentage))
-        return wholes * share + rest * share / Int64(wholePercentage)
+        return wholes * share + (rest * share + (isRounded ? Int64(wholePercentage / 2) : 0)) / Int64(wholePercentage)
     }
 }
 

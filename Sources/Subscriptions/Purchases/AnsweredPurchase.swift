@@ -1,4 +1,4 @@
-/// What the last answer about a purchase of a subscription showed, as far as its orders are known.
+/// What the last answer about a purchase showed, as far as its orders are known.
 package struct AnsweredPurchase: Sendable, Hashable {
     /// Google's name of the state, without its prefix.
     package let stateName: String
@@ -14,7 +14,8 @@ package struct AnsweredPurchase: Sendable, Hashable {
     private static let ordersMax = 60
 
     /// What an answer shows, and the orders to ask about because it does not show when their periods began: those that
-    /// were charged between this answer and the one before, and the one that ended account hold or a pause.
+    /// were charged between this answer and the one before, and the one that ended account hold or a pause. Of one-time
+    /// products also the order that paid for them, since the answer shows no price.
     ///
     /// - Parameters:
     ///   - snapshot: The answer.

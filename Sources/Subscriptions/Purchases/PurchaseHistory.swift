@@ -141,7 +141,11 @@ struct PurchaseHistory {
 
     /// True for an item that replaces another one at the next renewal: it is not paid for yet.
     private func isDeferred(_ item: PurchaseSnapshot.Item, in snapshot: PurchaseSnapshot) -> Bool {
-        guard item.orderId == nil, snapshot.items.count > 1 else { return false }
+        guard snapshot.items.count > 1 else { return false }
+        if let orderId = item.orderId {
+            // It may name the order of the one that it will replace.
+            return snapshot.items.contains { $0.nextProductId == item.productId && $0.orderId == orderId && $0 != item }
+        }
         return item.basePlanId == nil || snapshot.items.contains { $0.nextProductId == item.productId }
     }
 

@@ -68,11 +68,38 @@ extension PurchaseLine {
         var transactions: [Subscription.ResolvedTransaction] = []
         var grace: [AccessPeriod] = []
         var renewals: [SubscriptionFacts.RenewalStatement] = []
+
+        /// The transaction whose period goes on in another purchase that names no order: one that a change of plan at the
+        /// next renewal began.
+        func paymentBefore(_ period: PurchaseTrack.Period, of history: PurchaseHistory) -> Int? {
+            guard period.orderId == nil, period.item.nextProductId != nil else { return nil }
+            return transactions.lastIndex { row in
+                row.exactEnd?.replacement == history.purchaseToken
+                    && row.transaction.productId == period.item.productKey
+            }
+        }
+
+        /// Whether a period of another purchase goes on where that of a transaction was cut, with the same product.
+        func isContinued(_ index: Int, by period: PurchaseTrack.Period) -> Bool {
+            let known = transactions[index].transaction
+            guard known.productId == period.item.productKey, let start = known.purchaseDate,
+                let end = known.revocationDate ?? known.expiresDate
+            else { return false }
+            return start <= period.start && (known.isRefunded || period.start <= end)
+        }
+    }
+
+    /// A product that an order paid for.
+    fileprivate struct PaidItem: Hashable {
+        let orderId: String
+        let productId: String
     }
 
     func resolve(_ rules: inout some RuleCollector) -> Resolved {
         var resolved = Resolved()
         var used: Set<String> = []
+        // The transaction of each item of an order.
+        var paid: [PaidItem: Int] = [:]
         // The first transaction of each purchase, by its token.
         var first: [String: String] = [:]
         for history in histories {
@@ -81,18 +108,45 @@ extension PurchaseLine {
                 for (index, period) in track.periods.enumerated() {
                     var id = period.orderId ?? history.purchaseToken
                     if shared.contains(id) { id += ":\(track.productId)" }
-                    // An order that is shown by two purchases, as for a change of plan at the next renewal.
-                    while !used.insert(id).inserted { id += "+" }
-                    if first[history.purchaseToken] == nil { first[history.purchaseToken] = id }
                     let isLast = index == track.periods.count - 1 || period.isCutWith(track.periods.last)
-                    let transaction = transaction(id, period, history, isFirst: index == 0, isLast: isLast)
+                    // An order that is shown by two purchases is one payment. The later purchase goes on with its period.
+                    let item = period.orderId.map { PaidItem(orderId: $0, productId: track.productId) }
+                    let payment =
+                        item.flatMap { paid[$0] } ?? (index == 0 ? resolved.paymentBefore(period, of: history) : nil)
+                    let continued = payment.flatMap { resolved.isContinued($0, by: period) ? $0 : nil }
+                    let isPaidBefore = continued == nil && !used.insert(id).inserted
+                    if let continued {
+                        id = resolved.transactions[continued].transaction.transactionId
+                    } else if isPaidBefore {
+                        id = history.purchaseToken
+                        while !used.insert(id).inserted { id += ":\(track.productId)" }
+                    }
+                    if first[history.purchaseToken] == nil { first[history.purchaseToken] = id }
+                    var transaction = transaction(id, period, history, isFirst: index == 0, isLast: isLast)
+                    // What an order paid for counts once, unless it has an item for this product as well.
+                    if isPaidBefore, item.flatMap({ paid[$0] }) != nil || !history.hasItem(of: item) {
+                        (transaction.price, transaction.currency) = (nil, nil)
+                    }
+                    if let continued {
+                        transaction.continuePeriod(of: resolved.transactions[continued].transaction)
+                    }
                     resolved.grace += grace(of: id, transaction, period, track, history, &rules)
                     for move in period.moves { rules.collect(.moving(transaction, move)) }
-                    resolved.transactions.append(
-                        Subscription.ResolvedTransaction(
-                            boxed: Boxed(transaction), settledByCopy: nil,
-                            positions: positions(of: period, history), isSigned: false,
-                            exactEnd: exactEnd(of: transaction, period, history)))
+                    let row = Subscription.ResolvedTransaction(
+                        boxed: Boxed(transaction), settledByCopy: nil, positions: positions(of: period, history),
+                        isSigned: false, exactEnd: exactEnd(of: transaction, period, history))
+                    if let continued {
+                        resolved.transactions[continued].goOn(as: row)
+                    } else {
+                        if let item, paid[item] == nil { paid[item] = resolved.transactions.count }
+                        resolved.transactions.append(row)
+                    }
+                }
+                for empty in track.periods.isEmpty ? track.withoutDuration : [] {
+                    rules.collect(
+                        AppliedRule(
+                            .noDuration, transactionId: empty.orderId ?? history.purchaseToken,
+                            productId: empty.productKey, at: empty.start, positions: [empty.position]))
                 }
             }
             resolved.transactions += products(of: history, &used)
@@ -114,7 +168,19 @@ extension PurchaseLine {
     }
 
     private func voidPositions(of period: PurchaseTrack.Period, _ history: PurchaseHistory) -> [Int64] {
-        history.voids(of: period.orderId, isNewest: history.newestOrder == period.orderId).map(\.position)
+        voids(of: period, history).map(\.position)
+    }
+
+    /// The voids of what paid for a period, also of other purchases that show the order.
+    private func voids(
+        of period: PurchaseTrack.Period, _ history: PurchaseHistory
+    ) -> [(void: PurchaseVoid, position: Int64)] {
+        var found = history.voids(of: period.orderId, isNewest: history.newestOrder == period.orderId)
+        guard let orderId = period.orderId else { return found }
+        for other in histories where other.purchaseToken != history.purchaseToken {
+            found += other.voids(of: orderId, isNewest: false)
+        }
+        return found
     }
 
     /// The events that ended the period early. The replacement is the token of the purchase.
@@ -155,8 +221,7 @@ extension PurchaseLine {
                 transaction.revocationType = Transaction.earlyEnd
             }
         }
-        let voids = history.voids(of: period.orderId, isNewest: history.newestOrder == period.orderId)
-        if let void = voids.map(\.void).decisive {
+        if let void = voids(of: period, history).map(\.void).decisive {
             transaction.revocationDate = void.voidedAt
             transaction.revocationType = Transaction.fullRefund
             transaction.revocationReason = void.reason
@@ -206,17 +271,26 @@ extension PurchaseLine {
             while !used.insert(id).inserted { id += "+" }
             var transaction = Transaction(transactionId: id, originalTransactionId: originalTransactionId)
             transaction.productId = item.productId
-            transaction.purchaseDate = paid.snapshot.startTime ?? paid.statedAt
-            transaction.originalPurchaseDate = transaction.purchaseDate
+            let boughtAt = paid.snapshot.startTime ?? paid.statedAt
+            transaction.originalPurchaseDate = boughtAt
+            // What is ordered in advance is there from its release on.
+            transaction.purchaseDate = max(boughtAt, now.releaseTime ?? item.releaseTime ?? boughtAt)
+            if item.isRental || now.isRental { transaction.type = Transaction.ProductType.nonRenewing.rawValue }
             transaction.appAccountToken = history.accountId
             transaction.storefront = last.snapshot.region
             history.setPrice(of: &transaction, orderId: item.orderId, productId: item.productId)
             let voids = history.voids(of: item.orderId, isNewest: true)
             var exactEnd = Subscription.ResolvedTransaction.ExactEnd(positions: voids.map(\.position))
-            let units = (now.quantity ?? item.quantity ?? 1) - voids.reduce(0) { $0 + ($1.void.quantity ?? 0) }
-            transaction.quantity = max(min(units, now.refundableQuantity ?? units), 0)
-            if let void = voids.map(\.void).decisive ?? (units <= 0 ? voids.map(\.void).last : nil) {
-                transaction.quantity = item.quantity ?? 1
+            let bought = max(item.quantity ?? now.quantity ?? 1, 1)
+            transaction.quantity = bought
+            let voided = voids.reduce(0) { sum, entry in
+                let (more, overflow) = sum.addingReportingOverflow(max(entry.void.quantity ?? 0, 0))
+                return overflow ? .max : more
+            }
+            let oneTime = Subscription.ResolvedTransaction.OneTime(
+                isConsumed: now.isConsumed == true, purchaseOptionId: item.purchaseOptionId ?? now.purchaseOptionId,
+                refunds: history.unitRefunds(of: item.productId, bought: bought, voids))
+            if let void = voids.map(\.void).decisive ?? (voided >= bought ? voids.map(\.void).last : nil) {
                 transaction.revocationDate = void.voidedAt
                 transaction.revocationType = Transaction.fullRefund
                 transaction.revocationReason = void.reason
@@ -224,10 +298,18 @@ extension PurchaseLine {
                 transaction.revocationDate = last.statedAt
                 transaction.revocationType = Transaction.fullRefund
                 exactEnd.positions = [last.position]
+            } else if let refund = oneTime.refunds.last {
+                transaction.revocationDate = refund.at
+                transaction.revocationType = Transaction.unitRefund
+                // To the nearest thousandth of a percent.
+                transaction.revocationPercentage = Int(
+                    (Double(bought - refund.left) / Double(bought) * 100_000).rounded())
+                exactEnd.positions = oneTime.refunds.map(\.position)
             }
             return Subscription.ResolvedTransaction(
                 boxed: Boxed(transaction), settledByCopy: nil,
-                positions: Set([paid.position] + voids.map(\.position)).sorted(), isSigned: false, exactEnd: exactEnd)
+                positions: Set([paid.position] + voids.map(\.position)).sorted(), isSigned: false, exactEnd: exactEnd,
+                oneTime: oneTime)
         }
     }
 }
@@ -240,6 +322,35 @@ extension [PurchaseVoid] {
             if left.isExactTime != right.isExactTime { return left.isExactTime }
             return (left.voidedAt, left.reason ?? -1) < (right.voidedAt, right.reason ?? -1)
         }
+    }
+}
+
+extension Transaction {
+    /// Begins where the period of another purchase began that the same order paid for.
+    fileprivate mutating func continuePeriod(of earlier: Transaction) {
+        purchaseDate = earlier.purchaseDate
+        transactionReason = earlier.transactionReason
+        (price, currency) = (earlier.price ?? price, earlier.currency ?? currency)
+        (offerType, offerIdentifier) = (earlier.offerType, earlier.offerIdentifier)
+        offerDiscountType = earlier.offerDiscountType
+        appAccountToken = appAccountToken ?? earlier.appAccountToken
+        guard earlier.isRefunded, !isRefunded else { return }
+        revocationDate = earlier.revocationDate
+        revocationType = earlier.revocationType
+        revocationReason = earlier.revocationReason
+        isUpgraded = false
+    }
+}
+
+extension Subscription.ResolvedTransaction {
+    /// Ends as another purchase says that the same order paid for.
+    fileprivate mutating func goOn(as row: Subscription.ResolvedTransaction) {
+        let known = positions
+        let voids = exactEnd?.positions ?? []
+        let wasRefunded = transaction.isRefunded
+        self = row
+        positions = Set(known + row.positions).sorted()
+        if wasRefunded, exactEnd?.positions.isEmpty ?? true { exactEnd?.positions = voids }
     }
 }
 
@@ -270,9 +381,54 @@ extension PurchaseHistory {
     /// True if an answer says that another purchase replaced this one.
     fileprivate var isReplaced: Bool { answers.contains { $0.snapshot.cancelReason == .replaced } }
 
+    /// Whether an order is known to have an item for the product.
+    fileprivate func hasItem(of item: PurchaseLine.PaidItem?) -> Bool {
+        guard let item, let order = orders[item.orderId] else { return false }
+        return order.items.contains { $0.productId == item.productId }
+    }
+
     /// The voids of an order. One that names no order is of the newest.
     func voids(of orderId: String?, isNewest: Bool) -> [(void: PurchaseVoid, position: Int64)] {
         voids.filter { entry in entry.void.orderId.map { $0 == orderId } ?? isNewest }
+    }
+
+    /// The refunds of units of a one-time product, oldest first: as the voids with a quantity say, and as answers say by
+    /// fewer units that can still be refunded. An answer with more of them takes earlier ones back.
+    fileprivate func unitRefunds(
+        of productId: String, bought: Int, _ voids: [(void: PurchaseVoid, position: Int64)]
+    ) -> [Subscription.ResolvedTransaction.UnitRefund] {
+        typealias Refund = Subscription.ResolvedTransaction.UnitRefund
+        var answered: [Refund] = []
+        var lastAnswer = Instant.earliest
+        for answer in answers {
+            let item = answer.snapshot.items.first { $0.productId == productId }
+            guard let left = item?.refundableQuantity.map({ max($0, 0) }) else { continue }
+            while let last = answered.last, last.left < left { answered.removeLast() }
+            if left < answered.last?.left ?? bought {
+                // A notification about it is nearer to the refund than the answer.
+                let notice = voids.filter { entry in
+                    entry.void.isPartial && lastAnswer < entry.void.voidedAt && entry.void.voidedAt <= answer.statedAt
+                }.min { ($0.void.voidedAt, $0.position) < ($1.void.voidedAt, $1.position) }
+                answered.append(
+                    Refund(
+                        at: notice?.void.voidedAt ?? answer.statedAt, left: left,
+                        position: notice?.position ?? answer.position))
+            }
+            lastAnswer = answer.statedAt
+        }
+        var left = bought
+        let listed = voids.filter { $0.void.quantity != nil }
+            .sorted { ($0.void.voidedAt, $0.position) < ($1.void.voidedAt, $1.position) }
+            .map { entry in
+                left = max(left - max(entry.void.quantity ?? 0, 0), 0)
+                return Refund(at: entry.void.voidedAt, left: left, position: entry.position)
+            }
+        var refunds: [Refund] = []
+        for refund in (answered + listed).sorted(by: { ($0.at, $1.left, $0.position) < ($1.at, $0.left, $1.position) })
+        where refund.left < refunds.last?.left ?? bought {
+            refunds.append(refund)
+        }
+        return refunds
     }
 
     /// Sets what was paid as far as it is known: by the order, or the list price if no offer can have lowered it.
@@ -301,8 +457,10 @@ extension PurchaseHistory {
 
     fileprivate func setPrice(of transaction: inout Transaction, orderId: String?, productId: String) {
         guard let order = orderId.flatMap({ orders[$0] }) else { return }
+        // An order with one item paid for that product only, whatever else shows the order.
         let item = order.items.first { $0.productId == productId }
-        transaction.price = item?.total ?? (order.items.count <= 1 ? order.total : nil)
+        transaction.price =
+            item?.total ?? (order.items.isEmpty || order.items.count == 1 && item != nil ? order.total : nil)
         transaction.currency = transaction.price == nil ? nil : order.currency
     }
 }

@@ -117,6 +117,12 @@ package struct PurchaseSnapshot: Sendable, Hashable {
         package var quantity: Int?
         package var refundableQuantity: Int?
         package var isConsumed: Bool?
+        /// Products only: the id of the option by which it was bought, such as for a rental.
+        package var purchaseOptionId: String?
+        /// True for a product that was rented. No answer says for how long.
+        package var isRental = false
+        /// When a product that was ordered in advance is released.
+        package var releaseTime: Instant?
 
         package init(productId: String) {
             self.productId = productId
@@ -196,6 +202,9 @@ extension PurchaseSnapshot.Item {
         writer.member("quantity", quantity)
         writer.member("refundableQuantity", refundableQuantity)
         writer.member("consumed", isConsumed)
+        writer.member("purchaseOptionId", purchaseOptionId)
+        writer.member("rental", isRental ? true : nil)
+        writer.member("releaseTime", releaseTime)
     }
 
     fileprivate init(json: JSONValue) throws(FactsError) {
@@ -218,5 +227,8 @@ extension PurchaseSnapshot.Item {
         quantity = json.integer("quantity")
         refundableQuantity = json.integer("refundableQuantity")
         isConsumed = json.bool("consumed")
+        purchaseOptionId = json.string("purchaseOptionId")
+        isRental = json.bool("rental") ?? false
+        releaseTime = try json.instant("releaseTime")
     }
 }

@@ -46,7 +46,17 @@ struct PurchaseTrack {
         var cutPosition: Int64?
     }
 
+    /// What an answer states as a period although it has no length.
+    struct WithoutDuration: Hashable {
+        let orderId: String?
+        let productKey: String
+        let start: Instant
+        let position: Int64
+    }
+
     let productId: String
+    /// Oldest first.
+    private(set) var withoutDuration: [WithoutDuration] = []
     private(set) var periods: [Period] = []
     private(set) var graces: [Grace] = []
     /// Since when access is suspended by account hold or a pause, or has ended. The next period begins later.
@@ -224,7 +234,16 @@ struct PurchaseTrack {
 
     private mutating func append(_ report: Report, end: Instant) {
         let (start, coversGap) = start(of: report, end: end)
-        guard start < end else { return }
+        guard start < end else {
+            // Later answers say the same.
+            if withoutDuration.last?.orderId != report.item.orderId || withoutDuration.isEmpty {
+                withoutDuration.append(
+                    WithoutDuration(
+                        orderId: report.item.orderId, productKey: report.item.productKey, start: start,
+                        position: report.position))
+            }
+            return
+        }
         periods.append(
             Period(
                 orderId: report.item.orderId, start: start, end: end, item: report.item, region: report.snapshot.region,

@@ -52,7 +52,8 @@ extension Subscription {
         if let intent = statements.last?.renewal.expirationIntent { return .stated(intent: intent) }
         // V1 states a switch-off with its date, which may be long before the notification.
         let inForce = statements.last { ($0.renewal.autoRenewStatusChangeDate ?? $0.statedAt) <= period.end }
-        if period.cut == .switchedOff || inForce?.renewal.autoRenewStatus == false { return .inferred(.voluntary) }
+        let isOff = inForce.flatMap { self.isOff($0, afterEndAt: period.end) } ?? false
+        if period.cut == .switchedOff || isOff { return .inferred(.voluntary) }
         let isRetried = statements.contains { statement in
             statement.renewal.isInBillingRetryPeriod == true
                 && (statement.statedAt >= period.end || statement == inForce)

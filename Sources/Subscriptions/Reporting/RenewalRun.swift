@@ -23,6 +23,8 @@ struct RenewalRun {
     /// - Parameters:
     ///   - hasOffer: Whether the last period was bought with an offer.
     ///   - lapse: Why access ended before the period; used if there is a gap.
+    ///
+    /// Seats that were added to the period of an earlier payment are no renewal: leave them out.
     mutating func extend(in periods: inout [ReportingPeriod], hasOffer: Bool, after lapse: ChurnReason?) {
         let index = periods.count - 1
         let next = periods[index]

@@ -34,9 +34,6 @@ package struct ReportingPeriod: Sendable, Hashable {
         case resubscribed
     }
 
-    /// For this long the App Store retries a failed renewal.
-    private static let retryMilliseconds: Int64 = 60 * 86_400_000
-
     package let period: AccessPeriod
     /// True if the transaction was refunded in full. The period ends at the refund if it had not ended before. It gives
     /// no access: reports of numbers count it, reports of money do not.
@@ -99,7 +96,7 @@ package struct ReportingPeriod: Sendable, Hashable {
         currency = transaction.currency
         if transaction.offerDiscountType == "PAY_UP_FRONT" {
             pricePeriod = transaction.offerPeriod
-        } else if transaction.billingPlanType == "MONTHLY" {
+        } else if transaction.billingPlanType == Transaction.monthlyCommitment {
             pricePeriod = "P1M"
         }
         payerState = Self.payerState(period.cause, transaction)
@@ -114,8 +111,10 @@ package struct ReportingPeriod: Sendable, Hashable {
     /// - Parameters:
     ///   - hasPaid: Whether an earlier period was paid.
     ///   - lapse: Why access ended before the period; used if there is a gap.
+    ///   - retryMilliseconds: How long the store retried the renewal before the period.
     fileprivate mutating func findMovement(
-        of transaction: borrowing Transaction, hasPaid: Bool, after lapse: ChurnReason?
+        of transaction: borrowing Transaction, hasPaid: Bool, after lapse: ChurnReason?,
+        retriedFor retryMilliseconds: Int64
     ) {
         guard let previousEnd else {
             movement = payerState == .trial ? .trialStart : .new
@@ -124,7 +123,7 @@ package struct ReportingPeriod: Sendable, Hashable {
         if previousEnd < period.start {
             // V1 does not report whether the App Store renewed or the customer bought again.
             let isRenewal = transaction.transactionReason.map { $0 == "RENEWAL" } ?? (lapse?.kind == .billing)
-            let isInTime = period.start <= previousEnd.advanced(byMilliseconds: Self.retryMilliseconds)
+            let isInTime = period.start <= previousEnd.advanced(byMilliseconds: retryMilliseconds)
             movement = isRenewal && isInTime ? .recovered : .resubscribed
             return
         }
@@ -140,7 +139,44 @@ package struct ReportingPeriod: Sendable, Hashable {
     fileprivate mutating func findAnniversaries(since start: Instant) {
         let from = start.months(until: effectiveStart ?? period.start)
         let after = start.months(until: effectiveEnd ?? period.end)
-        if from < after { anniversaries = from...after - 1 }
+        anniversaries = from < after ? from...after - 1 : nil
+    }
+}
+
+extension ReportingPeriod {
+    /// Adds the price of seats that were bought within this period, from then on: the period goes on as the other one,
+    /// with the price of all seats. Of two that begin together, or if the seats end earlier, this one has the price of both.
+    ///
+    /// - Parameter seats: Adds no time, and moves nothing.
+    fileprivate mutating func join(_ seats: inout ReportingPeriod, since first: Instant) {
+        let sum = price.flatMap { own in seats.price.map { own.addingReportingOverflow($0) } }
+        let total = sum.flatMap { $0.overflow ? nil : $0.partialValue }
+        if seats.period.start <= effectiveStart ?? period.start || seats.period.end < period.end {
+            price = total
+            seats.effectiveStart = max(seats.effectiveStart ?? period.end, seats.period.end)
+            return
+        }
+        effectiveEnd = seats.period.start
+        seats.effectiveStart = nil
+        seats.price = total
+        findAnniversaries(since: first)
+    }
+}
+
+extension [ReportingPeriod] {
+    /// The paid period within which seats were added; nil if none is known.
+    ///
+    /// - Parameter first: The index of the first period that renews.
+    fileprivate func joinedBy(_ seats: ReportingPeriod, from first: Int) -> Int? {
+        guard seats.payerState == .paying, !seats.isRefunded else { return nil }
+        return self[first...].lastIndex { known in
+            known.period.cause == .paid && !known.isRefunded && known.payerState == .paying
+                && known.period.productId == seats.period.productId
+                && known.period.contains(seats.period.start)
+                && (known.effectiveEnd ?? known.period.end) > seats.period.start
+                // One that adds no time is counted with the one that does.
+                && (known.effectiveStart ?? known.period.start) < known.period.end
+        }
     }
 }
 
@@ -186,6 +222,7 @@ extension Subscription {
         // The index of the period that ends last so far.
         var ending = 0
         var lapse: ChurnReason?
+        var retryMilliseconds = Transaction.retryMilliseconds
         var hasPaid = false
         var run = RenewalRun(ordered)
         // Transactions and periods have nearly the same order, so search from the previous position.
@@ -212,8 +249,17 @@ extension Subscription {
             if isRefunded || period.cause == .grace, let following, following < period.end {
                 next.effectiveEnd = following
             }
+            let seats =
+                transactions[place].transaction.isForAddedSeats ? periods.joinedBy(next, from: others.count) : nil
+            if let seats {
+                periods[seats].join(&next, since: ordered[0].start)
+            } else {
+                next.findMovement(
+                    of: transactions[place].transaction, hasPaid: hasPaid, after: lapse,
+                    retriedFor: retryMilliseconds)
+            }
             next.findAnniversaries(since: ordered[0].start)
-            next.findMovement(of: transactions[place].transaction, hasPaid: hasPaid, after: lapse)
+            if period.cause == .paid { retryMilliseconds = transactions[place].transaction.retryMilliseconds }
             if next.payerState == .paying { hasPaid = true }
             previousEnd = end
             if period.cause == .paid {
@@ -221,7 +267,9 @@ extension Subscription {
                 if !isRefunded { previousPaidEnd = max(previousPaidEnd ?? period.end, period.end) }
             }
             periods.append(next)
-            run.extend(in: &periods, hasOffer: transactions[place].transaction.hasOffer, after: lapse)
+            if seats == nil {
+                run.extend(in: &periods, hasOffer: transactions[place].transaction.hasOffer, after: lapse)
+            }
             if let following, following > end, let start = stretchStart {
                 lapse = reason(endOf: ordered[ending], reported: start..<following)
                 periods[others.count + ending].churnedAt = end

@@ -16,9 +16,12 @@ extension Subscription {
         guard let period = periodToRenew else { return nil }
         let last = last ?? .earliest
         let end = period.end
-        let rhythm = CheckRhythm(periodMilliseconds: end.milliseconds - period.start.milliseconds)
+        let paying = transactions.first { $0.transaction.transactionId == period.transactionId }?.transaction
+        let rhythm = CheckRhythm(
+            periodMilliseconds: end.milliseconds - period.start.milliseconds,
+            retryMilliseconds: paying?.retryMilliseconds ?? Transaction.retryMilliseconds)
         let renewal = renewal(at: .latest)
-        let isOff = renewal.autoRenewStatus == false
+        let isOff = isOff(afterEndAt: end) == true
 
         if last < end {
             if !isOff, !reports.hasSigned, policy.leadMinutes > 0 {
@@ -61,6 +64,8 @@ extension Subscription {
 /// How often a period is checked after its end. Periods of the sandbox last minutes, so the length decides.
 private struct CheckRhythm {
     let periodMilliseconds: Int64
+    /// How long the App Store retries.
+    let retryMilliseconds: Int64
 
     private static let minute: Int64 = 60_000
     private static let hour = 60 * minute
@@ -78,7 +83,8 @@ private struct CheckRhythm {
     /// From the end of the period to its check: the App Store may report the renewal a little later.
     var delayMilliseconds: Int64 { isShort ? 2 * Self.minute : Self.hour }
 
-    /// From a check to the next one; nil if the App Store has stopped retrying by then, which it does after 60 days.
+    /// From a check to the next one; nil if the App Store has stopped retrying by then, see
+    /// ``Transaction/retryMilliseconds``.
     ///
     /// A payment that fails is mostly repaired soon or not at all, so the steps become longer. A period that is over
     /// without a renewal, a failure or an end is probably an answer that is late, so the first steps are short.
@@ -97,7 +103,7 @@ private struct CheckRhythm {
             default: Self.day
             }
         if isShort { step = max(Self.minute, min(step, periodMilliseconds / 4)) }
-        let horizon = isShort ? Self.day : 60 * Self.day
+        let horizon = isShort ? Self.day : retryMilliseconds
         return elapsed + step <= horizon ? step : nil
     }
 }

@@ -35,6 +35,18 @@ extension HealthCheck {
         }
     }
 
+    /// Checks whether the configuration of each product says what its purchases need. Purchases that give no access are not
+    /// lost: they count as soon as the product is configured.
+    static func products(_ projector: Projector) -> HealthCheck {
+        HealthCheck(name: "products") {
+            let products = await projector.unconfiguredProducts
+            guard let first = products.first else { return .ok }
+            return .degraded(
+                "products to configure: \(products.count), first \(first.productId) of \(first.app) in "
+                    + "\(first.environment), \(first.gap.problem): purchases \(first.purchases)")
+        }
+    }
+
     /// Checks whether Google Play is asked about purchases when they are due. Late questions end no access.
     static func purchases(_ poller: PurchasePoller) -> HealthCheck {
         HealthCheck(name: "google") {

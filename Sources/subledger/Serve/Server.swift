@@ -73,7 +73,8 @@ struct Server {
             }
         }
         let conditions: [HealthCheck?] = [
-            projector.map { .projection($0.projector) }, poller.map { .checks($0.poller) },
+            projector.map { .projection($0.projector) }, projector.map { .products($0.projector) },
+            poller.map { .checks($0.poller) },
             google.map { .purchases($0.poller) }, poller == nil && google == nil ? nil : .leaders(elector),
         ]
         let backends = PrivateServices(
