@@ -91,10 +91,11 @@ extension SubscriptionFacts {
             if let date = fact.fact.purchaseDate { purchases[id] = min(purchases[id] ?? date, date) }
         }
         let ordered = purchases.sorted { ($0.value, $0.key) < ($1.value, $1.key) }
-        return keeping { !moves.keys.contains($0) } renewals: { statedAt in
+        func isOfRest(_ statedAt: Instant) -> Bool {
             let last = ordered.last { $0.value <= statedAt } ?? ordered.first
             return last.map { !moves.keys.contains($0.key) } ?? true
         }
+        return keeping({ !moves.keys.contains($0) }, renewals: isOfRest)
     }
 
     /// The subscription to which all purchases of this one moved: that of the latest; nil if any is still its own.
