@@ -54,6 +54,7 @@ let package = Package(
             dependencies: [
                 "AppStore", "CResources", "Console", "Encoding", "EventLog", "PlayStore", "Readers", "StoreClient",
                 "Subscriptions",
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),

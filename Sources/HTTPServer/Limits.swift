@@ -101,6 +101,11 @@ package enum Limits {
     static let quarantineInterval = Duration.seconds(3600)
     /// Pause before the server tries again to take notifications in from the quarantine.
     static let quarantinePause = Duration.seconds(5)
+    /// Longest validity of a signed answer: a device without network keeps access for a week, and a refund takes effect after
+    /// a week at the latest.
+    static let signedAnswerMax = Duration.seconds(604_800)
+    /// Validity of a signed answer without an entitlement.
+    static let signedNothingMax = Duration.seconds(3600)
     /// Most customers of one request for entitlements.
     static let customersMax = 1000
     /// Page size of the ids of a customer if the request does not set one; nearly all customers have fewer.

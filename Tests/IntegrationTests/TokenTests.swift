@@ -11,7 +11,8 @@ import Testing
 struct TokenTests {
     /// The operations that need no token.
     private static let open: Set = [
-        "GET /health", "GET /health/live", "GET /health/ready", "GET /metrics", "GET /openapi.json",
+        "GET /.well-known/jwks.json", "GET /health", "GET /health/live", "GET /health/ready", "GET /metrics",
+        "GET /openapi.json",
     ]
 
     @Test("every route but those for monitoring rejects a missing token and a wrong one")

@@ -33,7 +33,7 @@ extension PrivateRoutes {
     /// - Parameters:
     ///   - tokens: The active tokens.
     ///   - links: Nil if this process cannot append to the log.
-    ///   - headKey: Nil to leave heads unsigned.
+    ///   - headKey: Nil to leave heads unsigned, and to sign no answers.
     ///   - receipts: Nil if this process cannot append to the log.
     ///   - devices: Nil if this process cannot append to the log.
     ///   - googlePurchases: Nil if this process cannot append to the log.
@@ -49,13 +49,15 @@ extension PrivateRoutes {
     ) {
         self.init(tokens: tokens, logger: logger)
         SubscriptionRoutes(subscriptions: subscriptions, now: now).add(to: self)
-        CustomerRoutes(customers: customers, links: links, now: now, logger: logger).add(to: self)
+        CustomerRoutes(customers: customers, log: log, links: links, key: headKey, now: now, logger: logger)
+            .add(to: self)
         let purchases = PurchaseReader(subscriptions: subscriptions, customers: customers, now: now)
         ReceiptRoutes(receipts: receipts, purchases: purchases).add(to: self)
         TransactionRoutes(devices: devices, purchases: purchases).add(to: self)
         PurchaseRoutes(handIns: googlePurchases, purchases: purchases).add(to: self)
         EventRoutes(log: log).add(to: self)
         StreamRoutes(log: log, key: headKey, now: now).add(to: self)
+        KeyRoutes(key: headKey).add(to: self)
         ChangeRoutes(changes: changes, signal: signal, now: now).add(to: self)
         consumption.add(to: self)
         ProductRoutes(products: products).add(to: self)
