@@ -112,10 +112,11 @@ struct TokenTests {
         running.cancel()
         _ = await running.result
 
-        #expect(TokenScope.allCases == [.submit, .read, .link, .admin])
+        #expect(TokenScope.allCases == [.publishable, .submit, .read, .link, .admin])
         #expect(
             answers == [
-                [200, 403, 403, 403], [403, 200, 403, 403], [200, 200, 200, 403], [200, 200, 200, 200],
+                [403, 403, 403, 403], [200, 403, 403, 403], [403, 200, 403, 403], [200, 200, 200, 403],
+                [200, 200, 200, 200],
             ])
     }
 

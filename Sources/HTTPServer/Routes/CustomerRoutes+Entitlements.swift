@@ -10,6 +10,8 @@ extension CustomerRoutes {
     func entitlements(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
         let query = RequestQuery(request)
         let reference = try Self.reference(request, context)
+        try AppUser.current?.check(app: reference.app)
+        try AppUser.current?.check(customerId: reference.id)
         if try SignedEntitlements.areRequested(request, query) {
             return try await signedEntitlements(request, query, reference)
         }
@@ -20,7 +22,7 @@ extension CustomerRoutes {
             if let knownAt {
                 try await customers.entitlements(question, knownAt: knownAt)
             } else {
-                try await customers.entitlements(question)
+                try await find(question)
             }
         let only = try Self.only(answer, reference.environment)
         return EntityTag(of: only.content(of: reference, at: at)).response(to: request) {
@@ -32,6 +34,20 @@ extension CustomerRoutes {
                 writer.array(only.entitlements) { $1.write(at: at, to: &$0) }
             }
         }
+    }
+
+    /// Finds what a customer is entitled to. A user of an app is the backend's customer; and the account of purchases that were
+    /// not handed in, if the backend has no customer with the id.
+    private func find(
+        _ question: CustomerReader.Question
+    ) async throws(ReadError) -> CustomerReader.Answer<CustomerReader.Found> {
+        guard AppUser.current != nil else { return try await customers.entitlements(question) }
+        var question = question
+        question.customer.kind = .link
+        let answer = try await customers.entitlements(question)
+        guard case .unknown = answer else { return answer }
+        question.customer.kind = .account
+        return try await customers.entitlements(question)
     }
 
     private func signedEntitlements(
@@ -47,7 +63,7 @@ extension CustomerRoutes {
         let issued = now()
         // Read first: the answer contains at least what is folded up to here.
         let position = try await log.foldedPosition(of: StreamKey(app: app, environment: reference.environment))
-        let answer = try await customers.entitlements(CustomerReader.Question(reference, at: issued))
+        let answer = try await find(CustomerReader.Question(reference, at: issued))
         let only = try Self.only(answer, reference.environment)
         let signed = SignedEntitlements(
             customerId: reference.id, app: app, environment: reference.environment, knownAs: only.identity.knownAs,

@@ -31,7 +31,7 @@ struct CustomerRoutes: Sendable {
 
     func add(to routes: PrivateRoutes) {
         routes.read.get("/customers/:customerId") { request, context in try await customer(request, context) }
-        routes.read.get("/customers/:customerId/entitlements") { request, context in
+        routes.apps.read.get("/customers/:customerId/entitlements") { request, context in
             try await entitlements(request, context)
         }
         routes.read.get("/customers/:customerId/explanation") { request, context in
