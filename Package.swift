@@ -6,8 +6,11 @@ let optimisedInDebugBuilds: [SwiftSetting] = [.unsafeFlags(["-O"], .when(configu
 
 let package = Package(
     name: "subledger",
+    // For the client library; the server runs on Linux.
+    platforms: [.iOS(.v15), .macOS(.v12)],
     products: [
-        .executable(name: "subledger", targets: ["subledger"])
+        .executable(name: "subledger", targets: ["subledger"]),
+        .library(name: "SubledgerClient", targets: ["SubledgerClient"]),
     ],
     dependencies: [
         // The command line: parsing, help, exit statuses.
@@ -54,6 +57,7 @@ let package = Package(
             dependencies: [
                 "AppStore", "CResources", "Console", "Encoding", "EventLog", "PlayStore", "Readers", "StoreClient",
                 "Subscriptions",
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -165,6 +169,8 @@ let package = Package(
         // Files that are embedded in the program: schema.sql, the OpenAPI document, the console's files, Apple's root.
         .target(name: "CResources"),
         .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
+        // A library for apps: hands purchases in, and knows what the user is entitled to. It shares no code with the server.
+        .target(name: "SubledgerClient", dependencies: [.product(name: "Crypto", package: "swift-crypto")]),
         .target(
             name: "TestSupport",
             dependencies: [
@@ -204,6 +210,14 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/Storm"),
+        // An app without a screen, which a test runs: a fake store whose transactions the simulator signs.
+        .executableTarget(
+            name: "ClientSample", dependencies: ["StoreSimulator", "SubledgerClient"], path: "Tests/ClientSample"),
+        .testTarget(
+            name: "SubledgerClientTests",
+            dependencies: ["SubledgerClient", .product(name: "Crypto", package: "swift-crypto")],
+            // Compiles the adapter for StoreKit against a stub.
+            swiftSettings: [.define("STOREKIT_STUB", .when(platforms: [.linux]))]),
         .testTarget(name: "EncodingTests", dependencies: ["Encoding", "TestSupport"]),
         .testTarget(name: "SubscriptionsTests", dependencies: ["Encoding", "Subscriptions", "TestSupport"]),
         .testTarget(
@@ -264,8 +278,8 @@ let package = Package(
             name: "IntegrationTests",
             dependencies: [
                 "AppStore", "Encoding", "EventLog", "HTTPServer", "PlayStore", "Postgres", "Projector", "Readers",
-                "SimulatedStore", "StoreClient", "StoreSimulator", "Subscriptions", "TestSupport", "Verification",
-                "subledger",
+                "SimulatedStore", "StoreClient", "StoreSimulator", "SubledgerClient", "Subscriptions", "TestSupport",
+                "Verification", "subledger",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),

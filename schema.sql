@@ -1050,10 +1050,12 @@ create table subledger.token (
   name          text        not null,
   created_at    timestamptz not null default now(),
   revoked_at    timestamptz,
+  app           text,
   constraint token_pkey primary key (token_id),
   constraint token_token_id_check check (token_id ~ '^[0-9a-f]{12}$'),
   constraint token_secret_sha256_check check (octet_length(secret_sha256) = 32),
-  constraint token_scope_check check (scope in ('submit', 'read', 'link', 'admin'))
+  constraint token_scope_check check (scope in ('publishable', 'submit', 'read', 'link', 'admin')),
+  constraint token_app_check check ((app is not null) = (scope = 'publishable'))
 );
 
 create index token_in_force_idx on subledger.token (token_id) where revoked_at is null;
@@ -1169,7 +1171,7 @@ grant select, insert, update, delete
   on subledger.product, subledger.product_entitlement, subledger.consumption_policy, subledger.exchange_rate,
     subledger.commission, subledger.tax_rate
   to subledger_products;
-grant select (token_id, secret_sha256, scope, revoked_at) on subledger.token to subledger_authenticator;
+grant select (token_id, secret_sha256, scope, revoked_at, app) on subledger.token to subledger_authenticator;
 grant select, insert, delete on subledger.console_session to subledger_authenticator;
 grant update (seen) on subledger.console_session to subledger_authenticator;
 grant select, delete on subledger.console_ticket to subledger_authenticator;
@@ -2418,10 +2420,11 @@ comment on table subledger.token is
 comment on column subledger.token.token_id is 'Part of the token by which it is looked up; not secret';
 comment on column subledger.token.secret_sha256 is 'SHA-256 of the secret part, 32 random bytes';
 comment on column subledger.token.scope is
-  'submit, for handing receipts in; read; link, which includes both; or admin, which includes all: see the routes in '
+  'publishable, for apps; submit, for handing receipts in; read; link, which includes both; or admin, which includes all: see the routes in '
   'the OpenAPI document';
 comment on column subledger.token.name is 'Holder of the token, in the operator''s words';
 comment on column subledger.token.revoked_at is 'When it was revoked; null while it is active';
+comment on column subledger.token.app is 'The app of a publishable token; null for the others';
 
 comment on table subledger.console_session is
   'Logins to the console. A session ends when its token is revoked, at expires, and an hour after it was seen last';

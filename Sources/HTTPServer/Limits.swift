@@ -101,6 +101,22 @@ package enum Limits {
     static let quarantineInterval = Duration.seconds(3600)
     /// Pause before the server tries again to take notifications in from the quarantine.
     static let quarantinePause = Duration.seconds(5)
+    /// Longest validity of a signed answer: a device without network keeps access for a week, and a refund takes effect after
+    /// a week at the latest.
+    static let signedAnswerMax = Duration.seconds(604_800)
+    /// Validity of a signed answer without an entitlement.
+    static let signedNothingMax = Duration.seconds(3600)
+    /// Requests with publishable tokens from one address, which may be that of a proxy or of a provider's many customers, and
+    /// how many addresses are counted at a time.
+    static let appRequestsPerSecond = 200
+    static let appRequestBurstMax = 2000
+    static let appAddressesMax = 50_000
+    /// Requests of one app user, of which an app makes a few when it starts.
+    static let userRequestsPerSecond = 2
+    static let userRequestBurstMax = 300
+    /// Largest assertion about a user, and how long one may be valid: it is made for one launch of the app.
+    static let assertionBytesMax = 4096
+    static let assertionMax = Duration.seconds(3600)
     /// Most customers of one request for entitlements.
     static let customersMax = 1000
     /// Page size of the ids of a customer if the request does not set one; nearly all customers have fewer.

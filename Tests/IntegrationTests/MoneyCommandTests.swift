@@ -35,6 +35,8 @@ struct MoneyCommandTests {
         let bad = try run("tax", "from,percent,country\n2020-01-01,19,DE\n2020-02-30,20,FR\n")
         #expect(bad.status == 65)
         #expect(bad.error == "subledger: -:3: from \"2020-02-30\": expected a day such as 2026-11-25\n")
+        server.signal(SIGTERM)
+        try await server.hasEnded()
     }
 
     struct Bad: CustomTestStringConvertible, Sendable {

@@ -488,7 +488,8 @@ struct ReceiptRoutesTests {
     func scope() async throws {
         try await Self.withStore { server, _, gateway in
             let open: Set = [
-                "GET /health", "GET /health/live", "GET /health/ready", "GET /metrics", "GET /openapi.json",
+                "GET /.well-known/jwks.json", "GET /health", "GET /health/live", "GET /health/ready", "GET /metrics",
+                "GET /openapi.json",
             ]
             for operation in server.operations where !open.contains(operation) {
                 let parts = operation.split(separator: " ")

@@ -258,6 +258,7 @@ struct SchemaTests {
         Broken(constraint: "token_token_id_check", sqlstate: "23514", statement: token(id: "0123456789AB")),
         Broken(constraint: "token_secret_sha256_check", sqlstate: "23514", statement: token(hash: "'x'")),
         Broken(constraint: "token_scope_check", sqlstate: "23514", statement: token(scope: "write")),
+        Broken(constraint: "token_app_check", sqlstate: "23514", statement: token(scope: "publishable")),
         Broken(constraint: "jws_header_pkey", sqlstate: "23505", statement: "\(header); \(header)"),
         Broken(
             constraint: "jws_header_digest_check", sqlstate: "23514",

@@ -53,6 +53,7 @@ struct TestBundle {
         now: @escaping @Sendable () -> Instant = { Self.now }, database: ConnectionConfiguration? = nil,
         health: [HealthCheck] = [], quarantine bounds: QuarantineBounds = .standard,
         transport: ConsoleTransport = .loopback, patience: Duration = .seconds(60),
+        assertions: [String: AssertionKeys] = [:],
         _ test: (TestBundle) async throws -> Void
     ) async throws {
         guard let database else {
@@ -60,7 +61,7 @@ struct TestBundle {
                 try await withServer(
                     apps: apps, roots: roots, store: store, api: api, googleApps: googleApps, now: now,
                     database: database, health: health, quarantine: bounds, transport: transport,
-                    patience: patience, test)
+                    patience: patience, assertions: assertions, test)
             }
         }
         let logs = LogRecorder()
@@ -126,7 +127,7 @@ struct TestBundle {
             figures: FigureReader(pool: reader), metrics: registry, health: health + [.database(log)],
             loginPause: .zero, now: now, logger: logger)
         let routes = PrivateRoutes(
-            tokens: tokens, log: log,
+            tokens: tokens, appGate: AppGate(keys: assertions, now: now), log: log,
             subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
             customers: CustomerReader(pool: reader),
             links: links, headKey: Self.headKey, receipts: handIns, devices: devices,
@@ -177,11 +178,13 @@ struct TestBundle {
     }
 
     /// A new token, like one from `subledger token create`.
-    static func token(_ scope: TokenScope, _ database: ConnectionConfiguration) async throws -> String {
+    static func token(
+        _ scope: TokenScope, _ database: ConnectionConfiguration, app: String? = nil
+    ) async throws -> String {
         var random = SystemRandomNumberGenerator()
         let token = AccessToken(using: &random)
         let owner = try await TestCluster.connect(database)
-        try await TokenStore(connection: owner).record(token, scope: scope, name: "test")
+        try await TokenStore(connection: owner).record(token, scope: scope, name: "test", app: app)
         await owner.close()
         return token.text
     }

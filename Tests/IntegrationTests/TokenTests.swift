@@ -11,7 +11,8 @@ import Testing
 struct TokenTests {
     /// The operations that need no token.
     private static let open: Set = [
-        "GET /health", "GET /health/live", "GET /health/ready", "GET /metrics", "GET /openapi.json",
+        "GET /.well-known/jwks.json", "GET /health", "GET /health/live", "GET /health/ready", "GET /metrics",
+        "GET /openapi.json",
     ]
 
     @Test("every route but those for monitoring rejects a missing token and a wrong one")
@@ -111,10 +112,11 @@ struct TokenTests {
         running.cancel()
         _ = await running.result
 
-        #expect(TokenScope.allCases == [.submit, .read, .link, .admin])
+        #expect(TokenScope.allCases == [.publishable, .submit, .read, .link, .admin])
         #expect(
             answers == [
-                [200, 403, 403, 403], [403, 200, 403, 403], [200, 200, 200, 403], [200, 200, 200, 200],
+                [403, 403, 403, 403], [200, 403, 403, 403], [403, 200, 403, 403], [200, 200, 200, 403],
+                [200, 200, 200, 200],
             ])
     }
 

@@ -67,9 +67,12 @@ package enum Base64 {
     }
 
     /// Returns the encoding of the bytes in the standard alphabet.
-    package static func text(_ bytes: [UInt8]) -> String {
+    package static func text(_ bytes: [UInt8]) -> String { text(bytes, .standard) }
+
+    /// Returns the encoding of the bytes.
+    package static func text(_ bytes: [UInt8], _ alphabet: Alphabet) -> String {
         var text: [UInt8] = []
-        append(bytes[...], .standard, to: &text)
+        append(bytes[...], alphabet, to: &text)
         return String(decoding: text, as: UTF8.self)
     }
 

@@ -1,7 +1,7 @@
 import Crypto
 import Encoding
 
-/// The operator's key that signs heads: Ed25519.
+/// The operator's key that signs heads and answers about entitlements: Ed25519.
 package struct HeadKey: Sendable {
     private let key: Curve25519.Signing.PrivateKey
 
@@ -13,8 +13,13 @@ package struct HeadKey: Sendable {
     package var publicKey: HeadPublicKey { HeadPublicKey(key.publicKey) }
 
     package func sign(_ head: StreamHead, at time: Instant) throws -> SignedHead {
-        let signature = try key.signature(for: SignedHead.signedBytes(head, at: time))
-        return SignedHead(head: head, signedAt: time, publicKey: publicKey.bytes, signature: Array(signature))
+        let signature = try signature(of: SignedHead.signedBytes(head, at: time))
+        return SignedHead(head: head, signedAt: time, publicKey: publicKey.bytes, signature: signature)
+    }
+
+    /// Signs bytes, which must begin with what they are: see ``SignedHead/signedBytes(_:at:)``.
+    func signature(of bytes: [UInt8]) throws -> [UInt8] {
+        Array(try key.signature(for: bytes))
     }
 }
 

@@ -1,5 +1,8 @@
 /// The permissions of a token.
 package enum TokenScope: String, Sendable, CaseIterable {
+    /// What apps contain, so that anyone can read it: hand in one's own purchases and read one's own entitlements, with an
+    /// assertion of the app's backend about who one is. For one app.
+    case publishable
     /// Hand receipts in, and read what came of them. For apps' gateways, which should not read anything else.
     case submit
     /// Read subscriptions, events and customers.
@@ -12,7 +15,7 @@ package enum TokenScope: String, Sendable, CaseIterable {
     /// Whether a token with this scope may do what requires the other one.
     package func includes(_ other: TokenScope) -> Bool {
         switch self {
-        case .submit, .read: other == self
+        case .publishable, .submit, .read: other == self
         case .link: other != .admin
         case .admin: true
         }

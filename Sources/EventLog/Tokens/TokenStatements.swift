@@ -4,15 +4,15 @@ enum TokenStatements {
     static let active = Statement(
         "token_active",
         """
-        select token_id, scope, secret_sha256
+        select token_id, scope, secret_sha256, app
         from subledger.token
         where revoked_at is null
         """)
     static let record = Statement(
         "token_record",
         """
-        insert into subledger.token (token_id, secret_sha256, scope, name)
-        select $1, $2, $3, $4
+        insert into subledger.token (token_id, secret_sha256, scope, name, app)
+        select $1, $2, $3, $4, $6
         where (
           select count(*)
           from subledger.token
@@ -23,7 +23,7 @@ enum TokenStatements {
     static let all = Statement(
         "token_all",
         """
-        select token_id, scope, name, created_at, revoked_at
+        select token_id, scope, name, created_at, revoked_at, app
         from subledger.token
         order by created_at, token_id
         """)

@@ -7,6 +7,15 @@ package struct ActiveToken: Sendable {
     package let scope: TokenScope
     /// SHA-256 of the secret.
     package let digest: [UInt8]
+    /// The app of a publishable token; nil for the others.
+    package let app: String?
+
+    package init(id: String, scope: TokenScope, digest: [UInt8], app: String? = nil) {
+        self.id = id
+        self.scope = scope
+        self.digest = digest
+        self.app = app
+    }
 }
 
 /// A token as operators see it, active or revoked.
@@ -14,6 +23,8 @@ package struct TokenRecord: Sendable {
     package let id: String
     package let scope: TokenScope
     package let name: String
+    /// The app of a publishable token; nil for the others.
+    package let app: String?
     package let createdAt: Instant
     /// Nil while it is active.
     package let revokedAt: Instant?
@@ -54,7 +65,9 @@ package struct TokenReader: Sendable {
                 // A scope that only a newer release knows grants nothing.
                 guard let scope = TokenScope(rawValue: try rows[index].value(at: 1)) else { continue }
                 tokens.append(
-                    ActiveToken(id: try rows[index].value(at: 0), scope: scope, digest: try rows[index].value(at: 2)))
+                    ActiveToken(
+                        id: try rows[index].value(at: 0), scope: scope, digest: try rows[index].value(at: 2),
+                        app: try rows[index].optional(at: 3)))
             }
             return tokens
         } catch {
@@ -73,13 +86,14 @@ package struct TokenStore: Sendable {
 
     /// Stores a new token.
     ///
+    /// - Parameter app: For a publishable token, and for no other.
     /// - Throws: ``TokenRefusal/tooMany``; ``PostgresError``.
-    package func record(_ token: AccessToken, scope: TokenScope, name: String) async throws {
+    package func record(_ token: AccessToken, scope: TokenScope, name: String, app: String? = nil) async throws {
         let made = try await connection.query(
             TokenStatements.record,
             [
                 Parameter(token.id), Parameter(token.digest), Parameter(scope.rawValue), Parameter(name),
-                Parameter(Int64(Limits.tokensMax)),
+                Parameter(Int64(Limits.tokensMax)), Parameter(app),
             ], deadline: .now + Limits.readWaitMax)
         guard made.count == 1 else { throw TokenRefusal.tooMany }
     }
@@ -94,7 +108,7 @@ package struct TokenStore: Sendable {
             tokens.append(
                 TokenRecord(
                     id: try row.value(at: 0), scope: scope, name: try row.value(at: 2),
-                    createdAt: try row.value(at: 3), revokedAt: try row.optional(at: 4)))
+                    app: try row.optional(at: 5), createdAt: try row.value(at: 3), revokedAt: try row.optional(at: 4)))
         }
         return tokens
     }

@@ -7,6 +7,8 @@ import Metrics
 struct RequiresScope<Context: RequestContext>: RouterMiddleware {
     let scope: TokenScope
     let tokens: TokenCache
+    /// Also passes requests of apps with a publishable token; nil for routes that are not for apps.
+    var apps: AppGate?
 
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response
@@ -14,11 +16,18 @@ struct RequiresScope<Context: RequestContext>: RouterMiddleware {
         guard let credentials = request.headers[.authorization] else {
             throw refusal(.unauthorized, "token_missing", "missing bearer token", challenge: "Bearer")
         }
-        guard let token = Self.token(credentials), let granted = try await tokens.scope(of: token) else {
+        guard let token = Self.token(credentials), let known = try await tokens.active(token) else {
             throw refusal(
                 .unauthorized, "token_wrong", "the token is unknown or revoked",
                 challenge: "Bearer error=\"invalid_token\"")
         }
+        if let apps, let app = known.app, known.scope == .publishable {
+            let address = PeerAddress(CurrentConnection.channel?.remoteAddress)
+            return try await AppUser.$current.withValue(try apps.admit(request, of: app, from: address)) {
+                try await next(request, context)
+            }
+        }
+        let granted = known.scope
         guard granted.includes(scope) else {
             throw refusal(
                 .forbidden, "scope_missing",

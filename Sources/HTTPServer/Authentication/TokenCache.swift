@@ -30,8 +30,13 @@ package final class TokenCache: Sendable {
 
     /// Returns the token's scope; nil if the token is not active.
     package func scope(of token: AccessToken) async throws(ReadError) -> TokenScope? {
+        try await active(token)?.scope
+    }
+
+    /// Returns what is known of a token; nil if it is not active.
+    func active(_ token: AccessToken) async throws(ReadError) -> ActiveToken? {
         guard let known = try await tokens()[token.id], token.matches(digest: known.digest) else { return nil }
-        return known.scope
+        return known
     }
 
     private func tokens() async throws(ReadError) -> Tokens {

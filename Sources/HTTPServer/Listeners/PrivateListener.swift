@@ -32,8 +32,9 @@ extension PrivateRoutes {
     ///
     /// - Parameters:
     ///   - tokens: The active tokens.
+    ///   - appGate: Admits requests of apps; nil to refuse them.
     ///   - links: Nil if this process cannot append to the log.
-    ///   - headKey: Nil to leave heads unsigned.
+    ///   - headKey: Nil to leave heads unsigned, and to sign no answers.
     ///   - receipts: Nil if this process cannot append to the log.
     ///   - devices: Nil if this process cannot append to the log.
     ///   - googlePurchases: Nil if this process cannot append to the log.
@@ -41,21 +42,23 @@ extension PrivateRoutes {
     ///   - console: The console for people.
     ///   - health: What the server's readiness depends on.
     package init(
-        tokens: TokenCache, log: LogReader, subscriptions: SubscriptionReader, products: ProductStore,
-        customers: CustomerReader, links: LinkService?, headKey: HeadKey?, receipts: HandInService?,
-        devices: DeviceService?, googlePurchases: PurchaseHandIn?, consumption: ConsumptionRoutes,
-        changes: ChangeReader, signal: ChangeSignal, console: ConsoleRoutes, metrics: MetricsRegistry,
-        health: [HealthCheck], now: @escaping @Sendable () -> Instant, logger: Logger
+        tokens: TokenCache, appGate: AppGate? = nil, log: LogReader, subscriptions: SubscriptionReader,
+        products: ProductStore, customers: CustomerReader, links: LinkService?, headKey: HeadKey?,
+        receipts: HandInService?, devices: DeviceService?, googlePurchases: PurchaseHandIn?,
+        consumption: ConsumptionRoutes, changes: ChangeReader, signal: ChangeSignal, console: ConsoleRoutes,
+        metrics: MetricsRegistry, health: [HealthCheck], now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
-        self.init(tokens: tokens, logger: logger)
+        self.init(tokens: tokens, appGate: appGate, logger: logger)
         SubscriptionRoutes(subscriptions: subscriptions, now: now).add(to: self)
-        CustomerRoutes(customers: customers, links: links, now: now, logger: logger).add(to: self)
+        CustomerRoutes(customers: customers, log: log, links: links, key: headKey, now: now, logger: logger)
+            .add(to: self)
         let purchases = PurchaseReader(subscriptions: subscriptions, customers: customers, now: now)
         ReceiptRoutes(receipts: receipts, purchases: purchases).add(to: self)
         TransactionRoutes(devices: devices, purchases: purchases).add(to: self)
         PurchaseRoutes(handIns: googlePurchases, purchases: purchases).add(to: self)
         EventRoutes(log: log).add(to: self)
         StreamRoutes(log: log, key: headKey, now: now).add(to: self)
+        KeyRoutes(key: headKey).add(to: self)
         ChangeRoutes(changes: changes, signal: signal, now: now).add(to: self)
         consumption.add(to: self)
         ProductRoutes(products: products).add(to: self)

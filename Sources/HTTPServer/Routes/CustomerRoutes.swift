@@ -9,24 +9,29 @@ import Subscriptions
 /// `POST /customers/entitlements` returns the entitlements of many customers.
 struct CustomerRoutes: Sendable {
     let customers: CustomerReader
+    let log: LogReader
     let links: LinkService?
+    /// Signs answers; nil to refuse requests for signed ones.
+    let key: HeadKey?
     let now: @Sendable () -> Instant
     let logger: Logger
     private let bodies = BodyReader()
 
     init(
-        customers: CustomerReader, links: LinkService?, now: @escaping @Sendable () -> Instant,
-        logger: Logger
+        customers: CustomerReader, log: LogReader, links: LinkService?, key: HeadKey?,
+        now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         self.customers = customers
+        self.log = log
         self.links = links
+        self.key = key
         self.now = now
         self.logger = logger
     }
 
     func add(to routes: PrivateRoutes) {
         routes.read.get("/customers/:customerId") { request, context in try await customer(request, context) }
-        routes.read.get("/customers/:customerId/entitlements") { request, context in
+        routes.apps.read.get("/customers/:customerId/entitlements") { request, context in
             try await entitlements(request, context)
         }
         routes.read.get("/customers/:customerId/explanation") { request, context in
@@ -66,28 +71,6 @@ struct CustomerRoutes: Sendable {
                 writer.member("cursor", page.keys.last.map { KeyCursor($0).text })
                 writer.member("more", true)
             }
-        }
-    }
-
-    private func entitlements(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
-        let query = RequestQuery(request)
-        let reference = try Self.reference(request, context)
-        let at = try query.instant("at") ?? now()
-        let knownAt = try query.instant("knownAt")
-        let question = CustomerReader.Question(reference, at: at)
-        let answer =
-            if let knownAt {
-                try await customers.entitlements(question, knownAt: knownAt)
-            } else {
-                try await customers.entitlements(question)
-            }
-        let only = try Self.only(answer, reference.environment)
-        return JSONResponse.json(.ok) { writer in
-            reference.write(only.identity, to: &writer)
-            writer.member("asOf", at)
-            writer.member("knownAt", knownAt)
-            writer.key("entitlements")
-            writer.array(only.entitlements) { $1.write(at: at, to: &$0) }
         }
     }
 

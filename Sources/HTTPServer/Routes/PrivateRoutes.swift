@@ -13,12 +13,14 @@ package struct PrivateRoutes {
     let read: Group
     let link: Group
     let admin: Group
+    /// Like `submit` and `read`, and for apps too: see ``AppUser``.
+    let apps: (submit: Group, read: Group)
     /// Routes of the console, which ask for a session themselves. They are for browsers, not part of the HTTP API.
     let console: Group
     private let router: Router<BasicRequestContext>
     private let allowedMethods = AllowedMethods()
 
-    init(tokens: TokenCache, logger: Logger) {
+    init(tokens: TokenCache, appGate: AppGate? = nil, logger: Logger) {
         router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: RequestMetrics(listener: "private"))
         router.add(middleware: ProblemMiddleware(allowedMethods: allowedMethods, logger: logger))
@@ -27,6 +29,10 @@ package struct PrivateRoutes {
         read = router.group().add(middleware: RequiresScope(scope: .read, tokens: tokens))
         link = router.group().add(middleware: RequiresScope(scope: .link, tokens: tokens))
         admin = router.group().add(middleware: RequiresScope(scope: .admin, tokens: tokens))
+        apps = (
+            router.group().add(middleware: RequiresScope(scope: .submit, tokens: tokens, apps: appGate)),
+            router.group().add(middleware: RequiresScope(scope: .read, tokens: tokens, apps: appGate))
+        )
         console = router.group()
     }
 

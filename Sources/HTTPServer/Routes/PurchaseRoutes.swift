@@ -18,12 +18,13 @@ struct PurchaseRoutes: Sendable {
     }
 
     func add(to routes: PrivateRoutes) {
-        routes.submit.post("/purchases") { request, _ in try await handIn(request) }
+        routes.apps.submit.post("/purchases") { request, _ in try await handIn(request) }
     }
 
     private func handIn(_ request: Request) async throws -> Response {
         let query = RequestQuery(request)
         let (app, granted) = (try query.app(), try query.granting())
+        try AppUser.current?.check(app: app)
         guard let handIns else {
             throw Problem(
                 .notImplemented,
@@ -35,7 +36,7 @@ struct PurchaseRoutes: Sendable {
         do {
             // The whole answer is made here, so that the bodies of waiting requests count as held.
             return try await bodies.withJSON(of: request, bytesMax: Limits.purchaseBodyBytesMax) { json in
-                let customerId = try json.customerId()
+                let customerId = try AppUser.customerId(of: json)
                 let handed = try Self.handed(json)
                 try rate.admit(customerId, app)
                 let verdict = try await handIns.handIn(handed, app: app, customerId: customerId)

@@ -20,12 +20,13 @@ struct TransactionRoutes: Sendable {
     }
 
     func add(to routes: PrivateRoutes) {
-        routes.submit.post("/transactions") { request, _ in try await handIn(request) }
+        routes.apps.submit.post("/transactions") { request, _ in try await handIn(request) }
     }
 
     private func handIn(_ request: Request) async throws -> Response {
         let query = RequestQuery(request)
         let (app, granted) = (try query.app(), try query.granting())
+        try AppUser.current?.check(app: app)
         guard let devices else {
             throw Problem(
                 .notImplemented,
@@ -37,7 +38,7 @@ struct TransactionRoutes: Sendable {
             let (verified, customerId) = try await bodies.withJSON(
                 of: request, bytesMax: Limits.transactionsBodyBytesMax
             ) { json in
-                let customerId = try json.customerId()
+                let customerId = try AppUser.customerId(of: json)
                 try rate.admit(customerId, app)
                 let verified = try await verify(json, app, devices)
                 try granted.check(verified.stream.environment)
@@ -91,6 +92,10 @@ struct TransactionRoutes: Sendable {
             id.utf8.allSatisfy({ (UInt8(ascii: "0")...UInt8(ascii: "9")).contains($0) })
         else {
             throw RequestQuery.Malformed(problem: "transactionId must be a string of digits", field: "transactionId")
+        }
+        // Whoever knows an id need not have made the purchase.
+        guard AppUser.current == nil else {
+            throw Problem(.forbidden, "a publishable token hands in signed texts only", field: "transactionId")
         }
         let others = [json["signedTransaction"], json["signedRenewalInfo"], json["appTransaction"]]
         guard others.allSatisfy({ $0?.isNull ?? true }) else {

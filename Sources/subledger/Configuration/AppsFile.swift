@@ -1,5 +1,6 @@
 import AppStore
 import Foundation
+import HTTPServer
 import StoreClient
 import Subscriptions
 
@@ -8,12 +9,14 @@ import Subscriptions
 /// "sharedSecrets": ["…"], "acceptWithoutSecret": false, "ownership": "latest-buyer", "maxStoreAccountsPerToken": 10,
 /// "checkLead": "PT6H", "receipts": {"callsPerMinute": 300, "concurrency": 8, "polling": true}, "serverAPI": {"issuerId":
 /// "…", "keyId": "…", "keyFile": "SubscriptionKey.p8"}}`. Only the bundle id is required. An object with `packageName` is
-/// an app of Google Play, see ``GoogleAppEntry``.
+/// an app of Google Play, see ``GoogleAppEntry``. Both may have the member of ``AssertionEntry``.
 enum AppsFile {
     /// The apps of both stores.
     struct Content {
         var apple: [App] = []
         var google: [GoogleApp] = []
+        /// By app: the keys of assertions about its users.
+        var assertions: [String: AssertionKeys] = [:]
     }
 
     private struct Entry: Decodable {
@@ -47,8 +50,9 @@ enum AppsFile {
         }
         let malformed = SettingError(
             description: "apps file \(path) is not a JSON array of {\"bundleId\": …, \"appAppleId\": …}")
-        guard let objects = (try? JSONSerialization.jsonObject(with: data)) as? [[String: Any]] else { throw malformed }
+        guard var objects = (try? JSONSerialization.jsonObject(with: data)) as? [[String: Any]] else { throw malformed }
         var content = Content()
+        content.assertions = try AssertionEntry.take(from: &objects, path)
         content.google = try GoogleAppEntry.read(objects.filter { $0["packageName"] != nil }, path)
         let own = objects.filter { $0["packageName"] == nil }
         try refuseUnknownKeys(own, path)

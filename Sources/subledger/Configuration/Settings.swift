@@ -241,6 +241,11 @@ struct Settings {
         return apps
     }
 
+    /// By app, the keys of assertions about its users.
+    func assertionKeys() throws(SettingError) -> [String: AssertionKeys] {
+        try appsFile.map { (path) throws(SettingError) in try AppsFile.read(path).assertions } ?? [:]
+    }
+
     /// The apps of the App Store in the apps file, and the one that is configured without it.
     func apps() throws(SettingError) -> [App] {
         var apps: [App] = []

@@ -20,6 +20,8 @@ struct PrivateServices {
         var front: ConsoleTransport.Front?
         /// Signs heads; nil to leave them unsigned.
         var headKey: HeadKey?
+        /// By app: the keys of assertions about its users.
+        var assertionKeys: [String: AssertionKeys] = [:]
         /// Called with the port once connections are accepted.
         var onListening: @Sendable (Int) -> Void = { _ in }
     }
@@ -62,7 +64,8 @@ struct PrivateServices {
                 products: products, figures: FigureReader(pool: figurePool), metrics: metrics, health: health,
                 now: now, logger: logger)
             routes = PrivateRoutes(
-                tokens: tokens, log: log, subscriptions: subscriptions, products: products, customers: customers,
+                tokens: tokens, appGate: AppGate(keys: settings.assertionKeys, now: now), log: log,
+                subscriptions: subscriptions, products: products, customers: customers,
                 links: linker.flatMap { linker in
                     appender.map { LinkService(log: LogReader(pool: linker), appender: $0, apps: apps) }
                 }, headKey: settings.headKey,

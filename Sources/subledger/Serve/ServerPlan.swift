@@ -47,6 +47,6 @@ extension ServerPlan {
                 address: try settings.privateAddress(),
                 identity: try settings.privateTLS().map { try TLSIdentity(files: $0, logger: logger) },
                 connectionsPerAddress: try settings.privateConnectionsPerAddress(), front: try settings.privateFront(),
-                onListening: { _ in onListening() }))
+                assertionKeys: try settings.assertionKeys(), onListening: { _ in onListening() }))
     }
 }

@@ -22,7 +22,7 @@ struct TokenCreate: AsyncParsableCommand {
 
     @Option(
         help: """
-            submit, which may only hand receipts in; read; link, which may do both and write customer links; or admin, \
+            publishable, for apps, with --app; submit, which may only hand receipts in; read; link, which may do both and write customer links; or admin, \
             which may do everything.
             """)
     var scope: TokenScope
@@ -30,9 +30,20 @@ struct TokenCreate: AsyncParsableCommand {
     @Option(help: ArgumentHelp("A description, shown by `token list`.", valueName: "text"))
     var name = ""
 
+    @Option(
+        help: ArgumentHelp(
+            "The bundle id or package name of the app that contains a publishable token.", valueName: "id"))
+    var app: String?
+
     @OptionGroup var database: DatabaseFlags
 
     func validate() throws {
+        guard (app != nil) == (scope == .publishable) else {
+            throw ValidationError("--app goes with --scope publishable, which needs it.")
+        }
+        guard app.map({ (1...256).contains($0.utf8.count) && !$0.utf8.contains(where: { $0 < 33 }) }) ?? true else {
+            throw ValidationError("--app must be a bundle id or a package name.")
+        }
         guard name.utf8.count <= 200, !name.unicodeScalars.contains(where: { $0.value < 32 || $0.value == 127 }) else {
             throw ValidationError("--name must be a single line of at most 200 bytes.")
         }
@@ -42,7 +53,7 @@ struct TokenCreate: AsyncParsableCommand {
         try await reportingFailures {
             var random = SystemRandomNumberGenerator()
             let token = AccessToken(using: &random)
-            try await withTokens(database) { try await $0.record(token, scope: scope, name: name) }
+            try await withTokens(database) { try await $0.record(token, scope: scope, name: name, app: app) }
             print(token.text)
         }
     }
@@ -59,7 +70,7 @@ struct TokenList: AsyncParsableCommand {
             for token in try await withTokens(database, { try await $0.all() }) {
                 let state = token.revokedAt.map { "revoked \($0)" } ?? "active"
                 print(
-                    "\(token.id) \(token.scope.rawValue), created \(token.createdAt), \(state)"
+                    "\(token.id) \(token.scope.rawValue)\(token.app.map { " of \($0)" } ?? ""), created \(token.createdAt), \(state)"
                         + (token.name.isEmpty ? "" : ": \(token.name)"))
             }
         }

@@ -1,0 +1,163 @@
+import Crypto
+import Encoding
+import EventLog
+import Foundation
+import Subscriptions
+import Synchronization
+import TestSupport
+import Testing
+
+@testable import HTTPServer
+
+@Suite("Signed answers about entitlements")
+struct SignedEntitlementsTests {
+    /// 2025-09-20T00:00:00Z.
+    private static let issued = Instant(milliseconds: 1_758_326_400_000) ?? .earliest
+    private static let day: Int64 = 86_400_000
+
+    private static func answer(_ ends: [Instant], issued: Instant = issued) -> SignedEntitlements {
+        SignedEntitlements(
+            customerId: "u-1", app: "com.example.magazine", environment: .production, knownAs: .link,
+            entitlements: ends.enumerated().map { number, end in
+                Entitlement(
+                    entitlement: "e\(number)", until: end, productIds: ["p"], subscriptions: ["1"], positions: [1])
+            }, position: 38, issued: issued)
+    }
+
+    @Test("an answer is valid until its latest end, for a week at most, and for an hour without entitlements")
+    func validity() {
+        let (issued, day) = (Self.issued, Self.day)
+        func validFor(_ ends: Instant...) -> Int64 { Self.answer(ends).validUntil.milliseconds - issued.milliseconds }
+
+        #expect(validFor(issued.advanced(byMilliseconds: day), issued.advanced(byMilliseconds: 2 * day)) == 2 * day)
+        #expect(validFor(issued.advanced(byMilliseconds: 7 * day + 1)) == 7 * day)
+        #expect(validFor(issued.advanced(byMilliseconds: 1), .latest) == 7 * day)
+        #expect(validFor(issued.advanced(byMilliseconds: 1)) == 1)
+        #expect(validFor() == 3_600_000)
+        #expect(validFor(issued, issued.advanced(byMilliseconds: -1)) == 3_600_000)
+    }
+
+    @Test("the claims contain what is active, with its ends; exp is rounded up to a second")
+    func claims() throws {
+        let ends = [Self.issued.advanced(byMilliseconds: 1001), Self.issued, .latest]
+
+        let text = try Self.answer(ends).text(HeadKey())
+        let short = try Self.answer([ends[0]]).text(HeadKey())
+
+        #expect(
+            try Self.claims(text) == """
+                {"sub":"u-1","aud":"com.example.magazine","environment":"production","knownAs":"link","position":38,\
+                "iat":1758326400,"exp":1758931200,"entitlements":[\
+                {"entitlement":"e0","until":"2025-09-20T00:00:01.001Z"},{"entitlement":"e2","until":null}]}
+                """)
+        #expect(try Self.claims(short).contains(#""exp":1758326402,"#))
+    }
+
+    private static func claims(_ text: String) throws -> String {
+        let part = try #require(text.split(separator: ".").dropFirst().first)
+        return String(decoding: try #require(Base64.decode(Array(part.utf8)[...], .url)), as: UTF8.self)
+    }
+
+    @Test("the tag of a signed answer changes daily, and every ten minutes without entitlements")
+    func tags() {
+        let key = HeadKey()
+        func tag(_ ends: [Instant], after milliseconds: Int64) -> String {
+            Self.answer(ends, issued: Self.issued.advanced(byMilliseconds: milliseconds)).tagText(key)
+        }
+        let end = Self.issued.advanced(byMilliseconds: 30 * Self.day)
+
+        #expect(tag([end], after: 0) == tag([end], after: Self.day - 1))
+        #expect(tag([end], after: 0) != tag([end], after: Self.day))
+        #expect(tag([], after: 0) == tag([], after: 599_999))
+        #expect(tag([], after: 0) != tag([], after: 600_000))
+        #expect(tag([end], after: 0) != Self.answer([end]).tagText(HeadKey()))
+    }
+
+    @Test(
+        "a request accepts the signed form only by its name",
+        arguments: [
+            ("application/jwt", true), ("text/html, Application/JWT; q=0.5", true), ("application/jwt;q=0", false),
+            ("application/jwt; q=0.000", false), ("*/*", false), ("application/*", false), ("application/jwt2", false),
+            ("", false),
+        ])
+    func accepting(_ header: String, isAccepted: Bool) {
+        #expect(SignedEntitlements.accepts(header) == isAccepted)
+    }
+
+    @Test("a tag is found among others, strong or weak")
+    func tagLists() {
+        let tag = EntityTag(of: [1])
+        let plain = String(tag.text.dropFirst(2))
+
+        for value in [tag.text, plain, "\"a\", \(tag.text)", "W/\"a\",\(plain) , \"b\"", "*"] {
+            #expect(tag.isContained(in: value), "\(value)")
+        }
+        for value in ["", "\"a\"", String(plain.dropLast()), EntityTag(of: [2]).text] {
+            #expect(!tag.isContained(in: value), "\(value)")
+        }
+    }
+
+    @Test(
+        "the server signs with the key of its key set, answers 304 to a known tag, and has another one when access ends"
+    )
+    func server() async throws {
+        // The clock stands a millisecond before access ends, and then at the end.
+        let end = Instant(milliseconds: 1_576_000_000_000) ?? .latest
+        let clock = Mutex(end.advanced(byMilliseconds: -1))
+        try await TestBundle.withServer(now: { clock.withLock { $0 } }) { server in
+            _ = try await server.apple.post(
+                try V1Body(
+                    type: "INITIAL_BUY",
+                    rows: [
+                        V1Body.Row("30", subscription: "30", purchase: 1_570_000_000_000, expires: end.milliseconds)
+                    ],
+                    subscription: "30", autoRenew: true
+                ).bytes)
+            try await server.isFolded()
+            let path = "/customers/30/entitlements?\(CustomerRoutesTests.here)"
+            func get(_ path: String, _ headers: [String: String] = [:]) async throws -> HTTPAnswer {
+                try await server.backend.send("GET", path, headers: headers)
+            }
+
+            let plain = try await get(path)
+            let signed = try await get(path, ["Accept": "application/jwt"])
+            let asked = try await get("\(path)&signed=true")
+            let tags = try [plain, signed].map { try #require($0.headers["etag"]) }
+            let known = try await get(path, ["If-None-Match": tags[0]])
+            let knownSigned = try await get("\(path)&signed=true", ["If-None-Match": "\"x\", \(tags[1])"])
+            let keys = try await HTTPClient(port: server.backend.port).get("/.well-known/jwks.json")
+            let refused = [
+                try await get("\(path)&signed=yes"), try await get("\(path)&signed=true&at=2019-11-08T08:14:00Z"),
+                try await get("/customers/30/entitlements?signed=true"),
+            ]
+            clock.withLock { $0 = end }
+            let ended = try await get(path, ["If-None-Match": tags[0]])
+            let endedSigned = try await get("\(path)&signed=true", ["If-None-Match": tags[1]])
+
+            #expect(signed.headers["content-type"] == "application/jwt")
+            #expect(tags[0] != tags[1])
+            #expect(asked.body == signed.body)
+            #expect(
+                try Self.claims(signed.body) == """
+                    {"sub":"30","aud":"com.example.magazine","environment":"production","knownAs":"subscription",\
+                    "position":1,"iat":1575999999,"exp":1576000000,"entitlements":[\
+                    {"entitlement":"com.example.magazine.monthly","until":"2019-12-10T17:46:40.000Z"}]}
+                    """)
+            let key = try #require((keys.json["keys"] as? [[String: String]])?.first)
+            let text = try #require(key["x"])
+            let x = try #require(Base64.decode(Array(text.utf8)[...], .url))
+            #expect(x == TestBundle.headKey.publicKey.bytes)
+            let parts = signed.body.split(separator: ".").map { Array($0.utf8)[...] }
+            let signature = try #require(Base64.decode(parts[2], .url))
+            let publicKey = try Curve25519.Signing.PublicKey(rawRepresentation: x)
+            #expect(publicKey.isValidSignature(signature, for: parts[0] + [UInt8(ascii: ".")] + parts[1]))
+            #expect((known.status, known.body) == (304, ""))
+            #expect((knownSigned.status, knownSigned.body) == (304, ""))
+            #expect(knownSigned.headers["etag"] == tags[1])
+            #expect(refused.map(\.status) == [400, 400, 400])
+            #expect(refused.map { $0.json["field"] as? String } == ["signed", "at", "app"])
+            #expect((ended.status, endedSigned.status) == (200, 200))
+            #expect(try Self.claims(endedSigned.body).hasSuffix(#""exp":1576003600,"entitlements":[]}"#))
+        }
+    }
+}

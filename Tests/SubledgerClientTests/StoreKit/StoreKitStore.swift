@@ -1,0 +1,1 @@
+../../../Sources/SubledgerClient/Store/StoreKitStore.swift
