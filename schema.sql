@@ -193,6 +193,15 @@ create index event_received_at_idx on subledger.event (stream_id, received_at);
 create index event_link_idx on subledger.event (stream_id, (facts #>> '{link,backendCustomerId}'), position)
   where kind = 'link';
 
+-- What events say about customers besides their facts, by the id that they name.
+create index event_notice_idx on subledger.event (
+  stream_id,
+  (coalesce(
+    facts #>> '{notification,appTransaction,appTransactionId}', facts #>> '{notification,originalTransactionId}'
+  )),
+  position
+) where kind = 'consent_rescinded' or kind = 'consumption_request' and source = 'apple-v1';
+
 -- What operators asked the store for, about a subscription or about all of a product, by position.
 create index event_write_idx on subledger.event (
   stream_id, (coalesce(facts #>> '{write,originalTransactionId}', facts #>> '{write,productId}')), position
@@ -836,13 +845,15 @@ create table subledger.change (
   constraint change_kind_check check (
     kind in (
       'opened', 'extended', 'shortened', 'closed', 'product_changed', 'renewal_switched', 'next_product',
-      'customer_changed'
+      'customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'
     )
   ),
   constraint change_cause_check check (cause in ('event', 'clock', 'products', 'ownership', 'rebuild')),
   constraint change_position_check check ((cause = 'event') = (position is not null)),
   constraint change_customer_check check (
-    (kind = 'customer_changed') = (customer_kind is not null) and (customer_kind is null) = (customer_id is null)
+    (kind in ('customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'))
+      = (customer_kind is not null)
+    and (customer_kind is null) = (customer_id is null)
   )
 );
 
@@ -2133,7 +2144,9 @@ comment on column subledger.change.published_at is 'When it was published, by th
 comment on column subledger.change.kind is
   'opened, extended, shortened, closed, product_changed: access; renewal_switched, next_product: intent; '
   'customer_changed: the subscription has another customer, now or in the past; published for each customer that lost '
-  'or gained it or some of its past access';
+  'or gained it or some of its past access; consent_rescinded: a parent or guardian withdrew the consent for the app; '
+  'unanswerable_request: Apple asked about a refund and named no purchase; unknown_order_voided: Google took back an '
+  'order that no answer has shown';
 comment on column subledger.change.at is
   'When it took effect: the start or end of a period or of ownership if cause is clock, published_at if not';
 comment on column subledger.change.cause is
@@ -2149,7 +2162,8 @@ comment on column subledger.change.until is
 comment on column subledger.change.auto_renew is 'For renewal_switched: whether auto-renewal is on';
 comment on column subledger.change.customer_kind is
   'For customer_changed: the customer that lost or gained the subscription; until is null unless it owns the '
-  'subscription now and has access. See ownership.customer_kind';
+  'subscription now and has access. For consent_rescinded, unanswerable_request and unknown_order_voided: the customer '
+  'that it is about. See ownership.customer_kind';
 comment on column subledger.change.customer_id is 'See ownership.customer_id';
 comment on column subledger.change.next_product_id is
   'For next_product: product of the next renewal; null if it is the current one';

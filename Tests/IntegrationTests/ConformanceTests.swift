@@ -16,7 +16,6 @@ struct ConformanceTests {
         "bought-again-outside-the-app",
         "commitment-cancelled",
         "commitment-recovered-after-76-days",
-        "consent-rescinded",
         "one-time-products",
         "one-time-purchase-refunded-and-kept",
         "order-shown-by-two-purchases",

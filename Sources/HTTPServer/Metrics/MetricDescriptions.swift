@@ -43,6 +43,7 @@ enum MetricDescriptions {
         "subledger_cancellations_without_purchase_total":
             "Version 1 notifications that cancel a purchase which their receipt does not contain.",
         "subledger_chain_verdicts_total": "Results of certificate checks.",
+        "subledger_customer_notices_total": "What events say about customers besides purchases, by kind.",
         "subledger_defects_total": "Fields that could not be read.",
         "subledger_delivery_audit_days_open": "Days whose deliveries could not be audited when they were last due.",
         "subledger_delivery_lag_seconds": "Time from the event at the store to its receipt.",

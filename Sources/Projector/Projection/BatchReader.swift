@@ -26,6 +26,8 @@ struct FoldedBatch: Sendable {
     let steps: [Step]
     let customers: CustomerChanges
     let differences: [SubscriptionDifference]
+    /// In order of position.
+    let notices: [CustomerNotice]
 }
 
 /// Reads events and subscriptions, and folds the events into the subscriptions. Writes nothing.
@@ -112,7 +114,18 @@ struct BatchReader: Sendable {
                 differences: zip(folded, subscriptions).compactMap { state, subscription in
                     SubscriptionDifference(
                         from: state.written, to: subscription, after: page.start, position: state.position)
-                }))
+                }, notices: notices(page.events, folded)))
+    }
+
+    /// What the events say about customers besides their facts.
+    private func notices(_ events: [FoldableEvent], _ folded: [ProjectedSubscription]) -> [CustomerNotice] {
+        let positions = Set(
+            events.lazy.filter { $0.factsBySubscription.values.contains(where: \.hasVoids) }.map(\.position))
+        var notices = events.compactMap(\.notice)
+        if !positions.isEmpty {
+            notices += folded.flatMap(\.facts.voidsOfUnknownOrders).filter { positions.contains($0.position) }
+        }
+        return notices.sorted { $0.position < $1.position }
     }
 
     /// The subscriptions that the events are about, as before them.

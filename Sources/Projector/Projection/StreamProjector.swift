@@ -16,6 +16,8 @@ struct StreamProjector: Sendable {
     /// Called with the number of account tokens that are shared by too many store accounts from now on, after each
     /// commit that found some.
     var onSharedTokens: @Sendable (Int) -> Void = { _ in }
+    /// Called with what events say about customers besides their facts, after the commit of each batch that has some.
+    var onNotices: @Sendable ([CustomerNotice]) -> Void = { _ in }
 
     /// One connection writes, one loads subscriptions, one reads events.
     static let connectionsMax = 3
@@ -84,14 +86,16 @@ struct StreamProjector: Sendable {
     }
 
     private var writer: BatchWriter {
-        BatchWriter(pool: pool, streamId: streamId, tables: tables, now: now, onSharedTokens: onSharedTokens)
+        BatchWriter(
+            pool: pool, streamId: streamId, tables: tables, now: now, onSharedTokens: onSharedTokens,
+            onNotices: onNotices)
     }
 }
 
 /// The position up to which a stream is folded, and what its rows were computed with.
 struct Checkpoint: Sendable, Hashable {
     /// The version of this release. It changes in every release in which equal facts give different rows.
-    static let projectionVersion: Int32 = 15
+    static let projectionVersion: Int32 = 16
 
     var position: Int64 = 0
     /// The configured products that the rows were computed with, byte for byte as ``configured`` was then.

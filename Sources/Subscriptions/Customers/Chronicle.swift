@@ -11,6 +11,18 @@ package struct ChronicleEntry: Sendable, Hashable {
     package var position: Int64?
     /// Whether it is the end of a period, which needs no event. The event of ``position`` only says why none follows.
     package var isByClock = false
+
+    package init(
+        at instant: Instant, what: String, productId: String? = nil, until: Instant? = nil, position: Int64? = nil,
+        isByClock: Bool = false
+    ) {
+        at = instant
+        self.what = what
+        self.productId = productId
+        self.until = until
+        self.position = position
+        self.isByClock = isByClock
+    }
 }
 
 /// What happened to a subscription: purchases, ends of access, refunds, the renewal switch and changes of owner.
