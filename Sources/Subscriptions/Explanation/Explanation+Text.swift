@@ -120,7 +120,8 @@ extension AppliedRule {
         case .noPurchaseDate: "Only the end of \(purchase) is known, and no dates of it"
         case .laterStatementWins: "A later statement about \(purchase)\(on) takes back what an earlier one stated"
         case .tieTakesBack:
-            "Two statements about \(purchase) have the same time\(on): the one that takes it back counts"
+            "Two statements about \(purchase) contradict each other\(on), and neither is later: the one that takes it "
+                + "back counts"
         case .mapped: "Product \(productId ?? "") is configured to grant \(entitlement)"
         case .ownName: "Product \(productId ?? "") has no configured entitlements, so it grants its own name"
         case .skipped: "An operator skipped an event about subscription \(originalTransactionId), so it does not count"
