@@ -567,10 +567,12 @@ create table subledger.delivery_audit (
   attempts      bigint      not null,
   results       jsonb       not null,
   lags          jsonb       not null,
+  before        bigint      not null default 0,
   constraint delivery_audit_pkey primary key (stream_id, day),
   constraint delivery_audit_made_check check (made = arrived + fetched + refused),
   constraint delivery_audit_delivered_check check (delivered between 0 and made),
   constraint delivery_audit_lost_check check (lost between 0 and fetched),
+  constraint delivery_audit_before_check check (before between 0 and fetched),
   constraint delivery_audit_answered_late_check check (answered_late between 0 and arrived),
   constraint delivery_audit_only_in_log_check check (only_in_log >= 0),
   constraint delivery_audit_attempts_check check (attempts >= delivered),
@@ -1692,6 +1694,9 @@ comment on column subledger.delivery_audit.fetched is
 comment on column subledger.delivery_audit.refused is 'Those that are not in the log because they are not verified';
 comment on column subledger.delivery_audit.lost is
   'Fetched ones that Apple says it had delivered before: they were acknowledged and are missing, which must not happen';
+comment on column subledger.delivery_audit.before is
+  'Fetched ones that Apple delivered to another URL before this installation listened to the app: since its first '
+  'notification, or since the operator says';
 comment on column subledger.delivery_audit.answered_late is
   'Arrived ones that Apple delivered again half an hour later or more: they were stored, and the answer was lost';
 comment on column subledger.delivery_audit.only_in_log is
@@ -4668,7 +4673,8 @@ select
   (delivery_audit.lags #>> '{arrived,p99}')::double precision as arrived_p99_seconds,
   (delivery_audit.lags #>> '{arrived,max}')::double precision as arrived_max_seconds,
   delivery_audit.audited_at,
-  delivery_audit.audited_at >= (delivery_audit.day + 9) at time zone 'UTC' as is_final
+  delivery_audit.audited_at >= (delivery_audit.day + 9) at time zone 'UTC' as is_final,
+  delivery_audit.before
 from subledger.delivery_audit
 join subledger.stream using (stream_id);
 
@@ -4782,6 +4788,8 @@ create or replace trigger projector_skip_append_only
   for each statement execute function subledger.refuse_change();
 alter table subledger.projector_skip enable always trigger projector_skip_append_only;
 
+comment on column analyst.apple_deliveries.before is
+  'Fetched ones that Apple delivered to another URL before this installation listened to the app';
 create or replace trigger store_check_append_only
   before update or delete or truncate on subledger.store_check
   for each statement execute function subledger.refuse_change();
