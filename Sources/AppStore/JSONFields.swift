@@ -164,10 +164,19 @@ struct JSONFields {
     /// daylight saving makes one hour of each year ambiguous.
     mutating func instant(_ renderings: StaticString...) -> Instant? {
         var unread: StaticString?
-        for key in renderings {
+        for (index, key) in renderings.enumerated() {
             guard let text = scalar(key, expecting: "a date") else { continue }
-            if let instant = parse(date: text) { return instant }
-            unread = unread ?? key
+            guard let instant = parse(date: text) else {
+                unread = unread ?? key
+                continue
+            }
+            if instant < Self.receiptsSince, let formatted = formattedDate(in: renderings[(index + 1)...]),
+                abs(formatted.milliseconds - instant.milliseconds) > Self.yearMilliseconds
+            {
+                report(key, "is years from the formatted date, which counts")
+                return formatted
+            }
+            return instant
         }
         if let unread { note(unread, "is not a date between 1970 and 9999") }
         return nil
@@ -178,6 +187,19 @@ struct JSONFields {
     private func parse(date text: String) -> Instant? {
         if text.utf8.first.map(isDigit) == true, let milliseconds = Int64(text) {
             return Instant(milliseconds: milliseconds)
+    /// 2001: no purchase is older, and milliseconds since 1970 have 13 digits from then on.
+    private static let receiptsSince = Instant(milliseconds: 1_000_000_000_000) ?? .earliest
+    private static let yearMilliseconds: Int64 = 366 * 86_400_000
+
+    /// The first of the fields with a date in words.
+    private mutating func formattedDate(in renderings: ArraySlice<StaticString>) -> Instant? {
+        for key in renderings {
+            guard let text = scalar(key, expecting: "a date"), Int64(text) == nil else { continue }
+            if let instant = parse(date: text) { return instant }
+        }
+        return nil
+    }
+
         }
         let parts = text.split(separator: " ")
         guard parts.count == 3, ["Etc/GMT", "GMT", "UTC"].contains(parts[2]) else { return nil }
