@@ -35,10 +35,12 @@ struct JSONFields {
         report(key, problem)
     }
 
-    /// Records the values of a transaction that this version does not know, in fields that decide how access ends.
-    mutating func noteUnknownValues(of row: Transaction, named name: (UnknownValue.Field) -> StaticString) {
-        for (field, value) in row.unknownValues where value != Transaction.unreadable {
-            report(name(field), UnknownValue.problem(value))
+    /// Records values that this version does not know, in fields that decide access, ownership or money.
+    mutating func note(
+        _ unknown: [(field: UnknownValue.Field, value: String)], named name: (UnknownValue.Field) -> StaticString
+    ) {
+        for (field, value) in unknown where value != Transaction.unreadable {
+            report(name(field), UnknownValue.problem(value, of: field))
         }
     }
 
@@ -162,6 +164,9 @@ struct JSONFields {
 
     /// The first readable date of several fields with the same date. Fields in Pacific time are never read, since
     /// daylight saving makes one hour of each year ambiguous.
+    ///
+    /// Milliseconds of a time before there were receipts, such as nine digits, are not believed if a formatted date beside them
+    /// disagrees by years.
     mutating func instant(_ renderings: StaticString...) -> Instant? {
         var unread: StaticString?
         for (index, key) in renderings.enumerated() {
@@ -182,11 +187,6 @@ struct JSONFields {
         return nil
     }
 
-    /// Parses milliseconds since 1970, which iOS 6 style receipts also have in `expires_date`, or
-    /// `2019-11-08 08:13:55 Etc/GMT`.
-    private func parse(date text: String) -> Instant? {
-        if text.utf8.first.map(isDigit) == true, let milliseconds = Int64(text) {
-            return Instant(milliseconds: milliseconds)
     /// 2001: no purchase is older, and milliseconds since 1970 have 13 digits from then on.
     private static let receiptsSince = Instant(milliseconds: 1_000_000_000_000) ?? .earliest
     private static let yearMilliseconds: Int64 = 366 * 86_400_000
@@ -200,6 +200,11 @@ struct JSONFields {
         return nil
     }
 
+    /// Parses milliseconds since 1970, which iOS 6 style receipts also have in `expires_date`, or
+    /// `2019-11-08 08:13:55 Etc/GMT`.
+    private func parse(date text: String) -> Instant? {
+        if text.utf8.first.map(isDigit) == true, let milliseconds = Int64(text) {
+            return Instant(milliseconds: milliseconds)
         }
         let parts = text.split(separator: " ")
         guard parts.count == 3, ["Etc/GMT", "GMT", "UTC"].contains(parts[2]) else { return nil }

@@ -55,6 +55,8 @@ enum MetricDescriptions {
         "subledger_quarantine_taken_in_total": "Notifications taken from the quarantine into the log.",
         "subledger_short_chains_total": "Notifications signed with two certificates instead of three.",
         "subledger_unknown_fields_total": "Fields of signed notifications that this version does not know.",
+        "subledger_unknown_values_total":
+            "Values that this version does not know, in fields that decide access, ownership or money.",
         "subledger_unknown_types_total": "Notifications of types that this version does not know.",
 
         // Projection.

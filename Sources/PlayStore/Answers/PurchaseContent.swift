@@ -53,13 +53,7 @@ extension JSONFields {
     /// Records a state that this version does not know, and one that contradicts the stated end.
     fileprivate mutating func noteContradictions(of snapshot: PurchaseSnapshot, _ answeredAt: Instant) {
         let isSubscription = snapshot.kind == .subscription
-        if snapshot.state == nil {
-            note(
-                isSubscription ? "subscriptionState" : "purchaseState",
-                UnknownValue.problem(
-                    snapshot.stateName,
-                    effect: isSubscription ? "access ends at the stated expiry" : "it gives and ends no access"))
-        }
+        note(snapshot.stateName, of: isSubscription ? .subscriptionState : .purchaseState)
         guard isSubscription, snapshot.state == .expired else { return }
         for item in snapshot.items where item.expiryTime.map({ $0 > answeredAt }) ?? true {
             note(

@@ -240,7 +240,8 @@ package struct Subscription: Sendable, Hashable {
         for other in all {
             guard let bought = other.transaction.purchaseDate, bought > own else { continue }
             guard bought < end else { return nil }
-            if other.isSigned, other.transaction.transactionReason != "RENEWAL", other.transaction.expiresDate != nil,
+            if other.isSigned, other.transaction.transactionReason ?? "PURCHASE" == "PURCHASE",
+                other.transaction.expiresDate != nil,
                 other.transaction.productId != transaction.productId
             {
                 return Replacement(other, at: bought)
