@@ -195,6 +195,15 @@ create index event_received_at_idx on subledger.event (stream_id, received_at);
 create index event_link_idx on subledger.event (stream_id, (facts #>> '{link,backendCustomerId}'), position)
   where kind = 'link';
 
+-- What events say about customers besides their facts, by the id that they name.
+create index event_notice_idx on subledger.event (
+  stream_id,
+  (coalesce(
+    facts #>> '{notification,appTransaction,appTransactionId}', facts #>> '{notification,originalTransactionId}'
+  )),
+  position
+) where kind = 'consent_rescinded' or kind = 'consumption_request' and source = 'apple-v1';
+
 -- What operators asked the store for, about a subscription or about all of a product, by position.
 create index event_write_idx on subledger.event (
   stream_id, (coalesce(facts #>> '{write,originalTransactionId}', facts #>> '{write,productId}')), position
@@ -564,10 +573,12 @@ create table subledger.delivery_audit (
   attempts      bigint      not null,
   results       jsonb       not null,
   lags          jsonb       not null,
+  before        bigint      not null default 0,
   constraint delivery_audit_pkey primary key (stream_id, day),
   constraint delivery_audit_made_check check (made = arrived + fetched + refused),
   constraint delivery_audit_delivered_check check (delivered between 0 and made),
   constraint delivery_audit_lost_check check (lost between 0 and fetched),
+  constraint delivery_audit_before_check check (before between 0 and fetched),
   constraint delivery_audit_answered_late_check check (answered_late between 0 and arrived),
   constraint delivery_audit_only_in_log_check check (only_in_log >= 0),
   constraint delivery_audit_attempts_check check (attempts >= delivered),
@@ -875,13 +886,15 @@ create table subledger.change (
   constraint change_kind_check check (
     kind in (
       'opened', 'extended', 'shortened', 'closed', 'product_changed', 'renewal_switched', 'next_product',
-      'customer_changed'
+      'customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'
     )
   ),
   constraint change_cause_check check (cause in ('event', 'clock', 'products', 'ownership', 'rebuild')),
   constraint change_position_check check ((cause = 'event') = (position is not null)),
   constraint change_customer_check check (
-    (kind = 'customer_changed') = (customer_kind is not null) and (customer_kind is null) = (customer_id is null)
+    (kind in ('customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'))
+      = (customer_kind is not null)
+    and (customer_kind is null) = (customer_id is null)
   )
 );
 
@@ -1734,6 +1747,9 @@ comment on column subledger.delivery_audit.fetched is
 comment on column subledger.delivery_audit.refused is 'Those that are not in the log because they are not verified';
 comment on column subledger.delivery_audit.lost is
   'Fetched ones that Apple says it had delivered before: they were acknowledged and are missing, which must not happen';
+comment on column subledger.delivery_audit.before is
+  'Fetched ones that Apple delivered to another URL before this installation listened to the app: since its first '
+  'notification, or since the operator says';
 comment on column subledger.delivery_audit.answered_late is
   'Arrived ones that Apple delivered again half an hour later or more: they were stored, and the answer was lost';
 comment on column subledger.delivery_audit.only_in_log is
@@ -2216,7 +2232,9 @@ comment on column subledger.change.published_at is 'When it was published, by th
 comment on column subledger.change.kind is
   'opened, extended, shortened, closed, product_changed: access; renewal_switched, next_product: intent; '
   'customer_changed: the subscription has another customer, now or in the past; published for each customer that lost '
-  'or gained it or some of its past access';
+  'or gained it or some of its past access; consent_rescinded: a parent or guardian withdrew the consent for the app; '
+  'unanswerable_request: Apple asked about a refund and named no purchase; unknown_order_voided: Google took back an '
+  'order that no answer has shown';
 comment on column subledger.change.at is
   'When it took effect: the start or end of a period or of ownership if cause is clock, published_at if not';
 comment on column subledger.change.cause is
@@ -2232,7 +2250,8 @@ comment on column subledger.change.until is
 comment on column subledger.change.auto_renew is 'For renewal_switched: whether auto-renewal is on';
 comment on column subledger.change.customer_kind is
   'For customer_changed: the customer that lost or gained the subscription; until is null unless it owns the '
-  'subscription now and has access. See ownership.customer_kind';
+  'subscription now and has access. For consent_rescinded, unanswerable_request and unknown_order_voided: the customer '
+  'that it is about. See ownership.customer_kind';
 comment on column subledger.change.customer_id is 'See ownership.customer_id';
 comment on column subledger.change.next_product_id is
   'For next_product: product of the next renewal; null if it is the current one';
@@ -2793,9 +2812,18 @@ language sql immutable parallel safe as $$
   select date_trunc('month', instant at time zone interval '0')::date
 $$;
 
+create or replace function analyst.months_between(starts_at timestamptz, ends_at timestamptz) returns numeric
+language sql immutable parallel safe as $$
+  select case when days < 27 then days / 30.4375 else round(days / 30.4375) end
+  from (select extract(epoch from ends_at - starts_at) / 86400 as days) as length
+$$;
+
 comment on function analyst.day_from is 'First day whose 00:00 UTC is not before an instant';
 
 comment on function analyst.month_of is 'First day of the month of an instant, UTC';
+
+comment on function analyst.months_between is
+  'The length of a period in months, in whole ones unless it is shorter than one';
 
 create or replace view analyst.held_periods as
 select
@@ -4431,6 +4459,29 @@ with failure as (
     limit 1
   ) as failed
   where event.kind = 'renewal_failure'
+), google_failure as (
+  -- Google's answers state failed renewals, its notifications do not name them: grace, or account hold until a later
+  -- period or until now. A pause has another reason.
+  select ended.*
+  from (
+    select stream_id, position, original_transaction_id, transaction_id, product_id, starts_at as due_at
+    from subledger.access_period
+    where cause = 'grace'
+    union all
+    select stream_id, position, original_transaction_id, transaction_id, product_id, churned_at
+    from subledger.access_period
+    where cause = 'paid'
+      and churned_at is not null
+      and churn_reason = 'billing'
+    union all
+    select stream_id, position, original_transaction_id, last_transaction_id, last_product_id, last_ends_at
+    from subledger.subscription
+    where last_cause = 'paid'
+      and last_churn_reason = 'billing'
+      and last_ends_at <= now()
+  ) as ended
+  join subledger.event using (stream_id, position)
+  where event.source like 'google-%'
 ), due as (
   select
     stream_id,
@@ -4439,7 +4490,13 @@ with failure as (
     min(transaction_id) as transaction_id,
     min(product_id) as product_id,
     array_agg(position order by position) as positions
-  from failure
+  from (
+    select stream_id, position, original_transaction_id, transaction_id, product_id, due_at
+    from failure
+    union all
+    select stream_id, position, original_transaction_id, transaction_id, product_id, due_at
+    from google_failure
+  ) as failed
   group by stream_id, original_transaction_id, due_at
 )
 select
@@ -4491,7 +4548,8 @@ left join lateral (
 
 comment on view analyst.billing_retries_detail is
   'Every renewal that failed, and its outcome. Recovered means charged within the 60 days in which Apple retries (90 of '
-  'a commitment that is billed monthly); if only V1 reported it, a new purchase in that time looks the same';
+  'a commitment that is billed monthly); if only V1 reported it, a new purchase in that time looks the same. For Google: '
+  'every grace period, and every account hold without one';
 comment on column analyst.billing_retries_detail.month is 'First day of the month in which the renewal was due, UTC';
 comment on column analyst.billing_retries_detail.app is 'Bundle ID';
 comment on column analyst.billing_retries_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
@@ -4505,7 +4563,7 @@ comment on column analyst.billing_retries_detail.recovered_at is
   'Start of the next charged period; null if there was none. A period charged during grace starts when the failed one '
   'ended; analyst.events shows when the payment was reported';
 comment on column analyst.billing_retries_detail.outcome is
-  'recovered_in_grace (no gap), recovered_later, retried (Apple is still retrying), or lost';
+  'recovered_in_grace (no gap), recovered_later, retried (the store is still retrying), or lost';
 comment on column analyst.billing_retries_detail.positions is
   'Positions of the events that reported the failure, and of those that reported the period after it';
 
@@ -4535,38 +4593,96 @@ comment on column analyst.billing_retries.product_id is 'Product of the periods 
 comment on column analyst.billing_retries.failed is 'Renewals that failed';
 comment on column analyst.billing_retries.recovered_in_grace is 'Charged during grace, without a gap';
 comment on column analyst.billing_retries.recovered_later is 'Charged after a gap';
-comment on column analyst.billing_retries.retried is 'Not charged yet; Apple is still retrying';
+comment on column analyst.billing_retries.retried is 'Not charged yet; the store is still retrying';
 comment on column analyst.billing_retries.lost is 'Never charged';
 
 create or replace view analyst.plan_changes_detail as
 select
-  analyst.month_of(starts_at) as month,
-  app,
-  environment,
-  previous_product_id as from_product_id,
-  product_id as to_product_id,
-  case when previous_cut = 'upgraded' then 'up' else 'down' end as direction,
-  starts_at as at,
-  original_transaction_id,
-  transaction_id,
-  positions
-from analyst.ordered_periods
-where payer_state not in ('family', 'assigned')
-  and starts_at < ends_at
-  and starts_at <= previous_end
-  and previous_product_id <> product_id;
+  analyst.month_of(changed.starts_at) as month,
+  changed.app,
+  changed.environment,
+  changed.previous_product_id as from_product_id,
+  changed.product_id as to_product_id,
+  case
+    when not store.is_google then case when changed.previous_cut = 'upgraded' then 'up' else 'down' end
+    when after.monthly > before.monthly then 'up'
+    when after.monthly < before.monthly then 'down'
+  end as direction,
+  changed.starts_at as at,
+  changed.original_transaction_id,
+  changed.transaction_id,
+  changed.positions
+from analyst.ordered_periods as changed
+cross join lateral (
+  select exists (
+    select
+    from subledger.event
+    where event.stream_id = changed.stream_id
+      and event.position = changed.positions[1]
+      and event.source like 'google-%'
+  ) as is_google
+) as store
+left join subledger.transaction as own
+  on store.is_google
+  and own.stream_id = changed.stream_id
+  and own.original_transaction_id = changed.original_transaction_id
+  and own.transaction_id = changed.transaction_id
+left join lateral (
+  select transaction.price / analyst.months_between(transaction.purchase_date, transaction.expires_date) as monthly
+  from subledger.transaction
+  where store.is_google
+    and transaction.stream_id = changed.stream_id
+    and transaction.original_transaction_id = changed.original_transaction_id
+    and transaction.product_id = changed.previous_product_id
+    and transaction.purchase_date < own.purchase_date
+    and transaction.expires_date > transaction.purchase_date
+    and transaction.price > 0
+  order by transaction.purchase_date desc
+  limit 1
+) as before on true
+left join lateral (
+  select transaction.price / analyst.months_between(transaction.purchase_date, transaction.expires_date) as monthly
+  from subledger.transaction
+  where store.is_google
+    and transaction.stream_id = changed.stream_id
+    and transaction.original_transaction_id = changed.original_transaction_id
+    and transaction.product_id = changed.product_id
+    and transaction.purchase_date >= own.purchase_date
+    and transaction.expires_date > transaction.purchase_date
+    and transaction.price > 0
+  order by transaction.purchase_date
+  limit 1
+) as after on true
+where changed.payer_state not in ('family', 'assigned')
+  and changed.starts_at < changed.ends_at
+  and changed.starts_at <= changed.previous_end
+  and changed.previous_product_id <> changed.product_id
+  -- Beside another item of a purchase on Google Play, a product replaces nothing.
+  and not exists (
+    select
+    from subledger.access_period as beside
+    where store.is_google
+      and beside.stream_id = changed.stream_id
+      and beside.original_transaction_id = changed.original_transaction_id
+      and beside.product_id = changed.previous_product_id
+      and beside.cause = 'paid'
+      and beside.starts_at <= own.purchase_date
+      and beside.ends_at > own.purchase_date
+  );
 
 comment on view analyst.plan_changes_detail is
   'Every change of product without a gap, at the time it took effect, which separates upgrades from downgrades: '
   'Apple applies an upgrade immediately and a downgrade at the next renewal. A crossgrade takes effect immediately if '
-  'both products have the same duration, and at the next renewal if not';
+  'both products have the same duration, and at the next renewal if not. Google applies either at any time, so there the '
+  'price per month decides. An item that is added beside another one is no change';
 comment on column analyst.plan_changes_detail.month is 'First day of the month of at, UTC';
 comment on column analyst.plan_changes_detail.app is 'Bundle ID';
 comment on column analyst.plan_changes_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.plan_changes_detail.from_product_id is 'Product before the change';
 comment on column analyst.plan_changes_detail.to_product_id is 'Product after the change';
 comment on column analyst.plan_changes_detail.direction is
-  'up (immediately, in the middle of a period), down (at a renewal)';
+  'up or down. Apple: immediately, in the middle of a period, or at a renewal. Google: to a higher or a lower price per '
+  'month; null if it is the same, or if a price is not known';
 comment on column analyst.plan_changes_detail.at is 'When it took effect';
 comment on column analyst.plan_changes_detail.original_transaction_id is 'The subscription';
 comment on column analyst.plan_changes_detail.transaction_id is 'First transaction of the new product';
@@ -4593,8 +4709,8 @@ comment on column analyst.plan_changes.app is 'Bundle ID';
 comment on column analyst.plan_changes.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.plan_changes.from_product_id is 'Product before the change';
 comment on column analyst.plan_changes.to_product_id is 'Product after the change';
-comment on column analyst.plan_changes.up is 'Subscriptions whose change took effect immediately';
-comment on column analyst.plan_changes.down is 'Subscriptions whose change took effect at a renewal';
+comment on column analyst.plan_changes.up is 'Subscriptions whose change was up, see plan_changes_detail.direction';
+comment on column analyst.plan_changes.down is 'Subscriptions whose change was down';
 
 create or replace view analyst.renewal_outlook_detail as
 select
@@ -5590,7 +5706,8 @@ select
   (delivery_audit.lags #>> '{arrived,p99}')::double precision as arrived_p99_seconds,
   (delivery_audit.lags #>> '{arrived,max}')::double precision as arrived_max_seconds,
   delivery_audit.audited_at,
-  delivery_audit.audited_at >= (delivery_audit.day + 9) at time zone 'UTC' as is_final
+  delivery_audit.audited_at >= (delivery_audit.day + 9) at time zone 'UTC' as is_final,
+  delivery_audit.before
 from subledger.delivery_audit
 join subledger.stream using (stream_id);
 
@@ -5607,6 +5724,8 @@ comment on column analyst.apple_deliveries.fetched is 'Those that were fetched, 
 comment on column analyst.apple_deliveries.refused is 'Those that are not verified';
 comment on column analyst.apple_deliveries.lost is
   'Fetched ones that Apple says it had delivered before; always 0, or there is a defect';
+comment on column analyst.apple_deliveries.before is
+  'Fetched ones that Apple delivered to another URL before this installation listened to the app';
 comment on column analyst.apple_deliveries.answered_late is
   'Arrived ones that Apple delivered again half an hour later or more, because the first answer was lost';
 comment on column analyst.apple_deliveries.only_in_log is 'Those that arrived and are not in Apple''s history';

@@ -1,4 +1,5 @@
 import Crypto
+import Encoding
 import Subscriptions
 
 /// A configured app, whose notifications are accepted.
@@ -20,6 +21,9 @@ package struct App: Sendable, Hashable {
     package let checks: CheckPolicy
     /// Whether scheduled checks are made. They need a key or a shared secret, too.
     package let polling: Bool
+    /// Since when notifications of the app are posted to this installation, as the operator says; nil to go by the first
+    /// one that arrived.
+    package let listeningSince: Instant?
     /// The key for the App Store Server API; nil if it is not asked about the app.
     package let serverAPIKey: ServerAPIKey?
 
@@ -34,7 +38,7 @@ package struct App: Sendable, Hashable {
         bundleId: String, appAppleId: Int64? = nil, environments: Set<Environment> = Self.usualEnvironments,
         sharedSecrets: [String] = [], acceptsWithoutSecret: Bool = false, ownership: OwnershipRules = .standard,
         callBudget: CallBudget = .standard, checks: CheckPolicy = .standard, polling: Bool = true,
-        serverAPIKey: ServerAPIKey? = nil
+        listeningSince: Instant? = nil, serverAPIKey: ServerAPIKey? = nil
     ) {
         precondition(sharedSecrets.allSatisfy { $0.utf8.count >= Self.sharedSecretBytesMin }, "a secret is too short")
         self.bundleId = bundleId
@@ -46,6 +50,7 @@ package struct App: Sendable, Hashable {
         self.callBudget = callBudget
         self.checks = checks
         self.polling = polling
+        self.listeningSince = listeningSince
         self.serverAPIKey = serverAPIKey
     }
 

@@ -35,10 +35,12 @@ struct JSONFields {
         report(key, problem)
     }
 
-    /// Records the values of a transaction that this version does not know, in fields that decide how access ends.
-    mutating func noteUnknownValues(of row: Transaction, named name: (UnknownValue.Field) -> StaticString) {
-        for (field, value) in row.unknownValues where value != Transaction.unreadable {
-            report(name(field), UnknownValue.problem(value))
+    /// Records values that this version does not know, in fields that decide access, ownership or money.
+    mutating func note(
+        _ unknown: [(field: UnknownValue.Field, value: String)], named name: (UnknownValue.Field) -> StaticString
+    ) {
+        for (field, value) in unknown where value != Transaction.unreadable {
+            report(name(field), UnknownValue.problem(value, of: field))
         }
     }
 
@@ -168,14 +170,39 @@ struct JSONFields {
 
     /// The first readable date of several fields with the same date. Fields in Pacific time are never read, since
     /// daylight saving makes one hour of each year ambiguous.
+    ///
+    /// Milliseconds of a time before there were receipts, such as nine digits, are not believed if a formatted date beside them
+    /// disagrees by years.
     mutating func instant(_ renderings: StaticString...) -> Instant? {
         var unread: StaticString?
-        for key in renderings {
+        for (index, key) in renderings.enumerated() {
             guard let text = scalar(key, expecting: "a date") else { continue }
-            if let instant = parse(date: text) { return instant }
-            unread = unread ?? key
+            guard let instant = parse(date: text) else {
+                unread = unread ?? key
+                continue
+            }
+            if instant < Self.receiptsSince, let formatted = formattedDate(in: renderings[(index + 1)...]),
+                abs(formatted.milliseconds - instant.milliseconds) > Self.yearMilliseconds
+            {
+                report(key, "is years from the formatted date, which counts")
+                return formatted
+            }
+            return instant
         }
         if let unread { note(unread, "is not a date between 1970 and 9999") }
+        return nil
+    }
+
+    /// 2001: no purchase is older, and milliseconds since 1970 have 13 digits from then on.
+    private static let receiptsSince = Instant(milliseconds: 1_000_000_000_000) ?? .earliest
+    private static let yearMilliseconds: Int64 = 366 * 86_400_000
+
+    /// The first of the fields with a date in words.
+    private mutating func formattedDate(in renderings: ArraySlice<StaticString>) -> Instant? {
+        for key in renderings {
+            guard let text = scalar(key, expecting: "a date"), Int64(text) == nil else { continue }
+            if let instant = parse(date: text) { return instant }
+        }
         return nil
     }
 

@@ -20,6 +20,12 @@ struct JSONFields {
         defects.append(Defect(path: path.isEmpty ? key.description : "\(path).\(key)", problem: problem))
     }
 
+    /// Records a value that this version does not know, in a field that decides access, ownership or money.
+    mutating func note(_ value: String?, of field: UnknownValue.Field) {
+        guard let value, !field.known.contains(value) else { return }
+        note(field.name, UnknownValue.problem(value, of: field))
+    }
+
     /// The value without any conversion; nil if it is absent or `null`.
     func raw(_ key: StaticString) -> JSONValue? {
         guard let value = object[key], !value.isNull else { return nil }

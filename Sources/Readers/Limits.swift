@@ -35,6 +35,8 @@ enum Limits {
     static let lagEventsCounted: Int64 = 1000
     /// Most ties of a customer that its page shows.
     static let tiesShownMax: Int64 = 200
+    /// Most notices of a customer in an app that its history shows: a customer has a few in a lifetime.
+    static let noticesMax: Int64 = 100
     /// Longest time for a figure. The page then shows its query, which an analyst can run without a limit.
     static let figureWaitMax = Duration.seconds(5)
     /// Longest age of a figure that is shown without reading it again.

@@ -22,8 +22,6 @@ enum Limits {
     /// Maximum number of repeated calls after temporary failures of one question. Callers repeat the question
     /// later, so more retries would only add load to a store that is down.
     static let retriesMax = 3
-    /// Maximum number of repeated calls after status 21002, which means a damaged receipt or a temporary failure.
-    static let malformedRetriesMax = 2
     /// Upper bound of the first pause between calls; it doubles with each further one up to the maximum. The actual
     /// pause is random from zero, so that questions that failed together are not repeated together.
     static let backOffFirst = Duration.seconds(1)
@@ -78,6 +76,9 @@ enum Limits {
     /// random, from half of it on.
     static let handInPauseFirst = Duration.seconds(5)
     static let handInPauseMax = Duration.seconds(3600)
+    /// After this time, a receipt that Apple signed and calls malformed is refused. Until then, Apple is thought to be ill:
+    /// it answers so in outages, which have lasted hours.
+    static let malformedWaitMax = Duration.seconds(86_400)
     /// After this time, a receipt for which the shared secret is rejected is refused: it may be of another developer's
     /// app. Until then, an operator may correct the secret.
     static let secretWaitMax = Duration.seconds(7 * 86_400)

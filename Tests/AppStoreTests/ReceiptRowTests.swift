@@ -42,9 +42,9 @@ struct ReceiptRowTests {
         #expect(event.transactions.map(\.revocationDate) == [nil])
         #expect(event.transactions.map(\.statesRevocation) == [true])
         let refund = try receiptAnswer([cancelled(row, "2022-01-10")], at: "2022-01-12").receiptEvent()
-        for order in permutations(of: [refund, event]) {
-            #expect(fold(order).spans == [Span("2022-01-01", "2022-02-01")])
-        }
+        #expect(fold([refund, event]).spans == [Span("2022-01-01", "2022-02-01")])
+        // Received before the refund, it takes nothing back.
+        #expect(fold([event, refund]).spans == [])
     }
 
     @Test("a refund that the device does not know yet counts")

@@ -1,4 +1,5 @@
 import AppStore
+import Encoding
 import Subscriptions
 import Testing
 
@@ -103,6 +104,28 @@ struct V1QuirkTests {
         #expect(transaction.purchaseDate == day(start) && transaction.originalPurchaseDate == day(start))
         #expect(transaction.expiresDate == day(end) && transaction.revocationDate == day("2022-01-05"))
         #expect(event.occurredAt == day("2022-01-06"))
+    }
+
+    @Test("milliseconds with nine digits beside a text date of another year are not believed")
+    func nineDigits() throws {
+        let row = cancelled(newRow("1000000000000002", start, end), "2022-01-05").with([
+            "expires_date_ms": "164367360", "cancellation_date_ms": "164133360", "purchase_date_ms": "163999",
+        ])
+
+        let event = try newBody("CANCEL", rows: [row]).event()
+
+        let transaction = try #require(event.transactions.first)
+        #expect(transaction.expiresDate == day(end) && transaction.purchaseDate == day(start))
+        #expect(transaction.revocationDate == day("2022-01-05"))
+        let paths = event.defects.filter { $0.problem == "is years from the formatted date, which counts" }.map(\.path)
+        #expect(
+            Set(paths.map { $0.split(separator: ".").last ?? "" })
+                == ["expires_date_ms", "cancellation_date_ms", "purchase_date_ms"])
+        // Without a text date there is nothing better.
+        let alone = try newBody(
+            "DID_RENEW", rows: [row.without("expires_date", "cancellation_date", "purchase_date")]
+        ).event()
+        #expect(alone.transactions.first?.expiresDate == Instant(milliseconds: 164_367_360))
     }
 
     @Test("milliseconds take precedence over the text date")

@@ -14,7 +14,6 @@ struct ConformanceTests {
     /// The cases that do not hold yet. A case that begins to hold must leave the list.
     static let knownToFail: Set<String> = [
         "bought-again-outside-the-app",
-        "consent-rescinded",
         "price-and-refund-by-amount",
     ]
 

@@ -70,7 +70,31 @@ struct DeliveryAuditTests {
     @Test("a notification that was acknowledged and is missing is an error")
     func lost() async throws {
         try await DeliveryBundle.with { bundle in
+            bundle.decide(.posted, .lost(.success))
+            for _ in 0..<2 { try await bundle.makeNotification() }
+            await bundle.pass(to: Self.nextDay)
+
+            guard case .audited(let audit) = try await bundle.audit() else {
+                Issue.record("not audited")
+                return
+            }
+            #expect(audit.count.fetched == 1 && audit.count.lost == 1 && audit.count.delivered == 2)
+            #expect(audit.count.before == 0)
+            let logs = bundle.server.logs.text
+            #expect(logs.contains("error deliveries audited"), "\(logs)")
+            #expect(logs.contains("error notification lost: Apple delivered it, and it was not in the log"), "\(logs)")
+            #expect(logs.contains(#""event.position": 2"#), "\(logs)")
+            #expect(try await bundle.server.sql(Self.sources) == ["apple-v2", "apple-history"])
+        }
+    }
+
+    @Test("what was delivered to another URL before the first notification arrived is fetched, and is not lost")
+    func before() async throws {
+        try await DeliveryBundle.with { bundle in
             bundle.decide(.lost(.success))
+            try await bundle.makeNotification()
+            await bundle.pass(to: DeliveryBundle.noon.advanced(by: .seconds(60)))
+            bundle.decide(.posted)
             try await bundle.makeNotification()
             await bundle.pass(to: Self.nextDay)
 
@@ -78,12 +102,9 @@ struct DeliveryAuditTests {
                 Issue.record("not audited")
                 return
             }
-            #expect(audit.count.fetched == 1 && audit.count.lost == 1 && audit.count.delivered == 1)
-            let logs = bundle.server.logs.text
-            #expect(logs.contains("error deliveries audited"), "\(logs)")
-            #expect(logs.contains("error notification lost: Apple delivered it, and it was not in the log"), "\(logs)")
-            #expect(logs.contains(#""event.position": 1"#), "\(logs)")
-            #expect(try await bundle.server.sql(Self.sources) == ["apple-history"])
+            #expect(audit.count.fetched == 1 && audit.count.lost == 0 && audit.count.before == 1)
+            #expect(!bundle.server.logs.text.contains("error "), "\(bundle.server.logs.text)")
+            #expect(try await bundle.server.sql("select before::text from analyst.apple_deliveries") == ["1"])
         }
     }
 

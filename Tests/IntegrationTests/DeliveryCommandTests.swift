@@ -87,7 +87,7 @@ struct DeliveryCommandTests {
             #expect(audit.status == 0, "\(audit.output)\(audit.error)")
             #expect(
                 audit.output.contains(
-                    #""made":2,"delivered":1,"arrived":1,"fetched":1,"refused":0,"lost":0,"answeredLate":0,"onlyInLog":0,"#
+                    #""made":2,"delivered":1,"arrived":1,"fetched":1,"refused":0,"lost":0,"before":0,"answeredLate":0,"onlyInLog":0,"#
                 ), "\(audit.output)")
             #expect(again.output == audit.output)
             #expect(early.status == 78 && early.error.contains("has not ended in UTC"))

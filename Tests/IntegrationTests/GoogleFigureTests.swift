@@ -194,4 +194,70 @@ struct GoogleFigureTests {
                     """) == ["2024-01 0 6 6", "2024-01 1 6 3", "2024-01 2 6 2", "2024-01 3 6 0"])
         }
     }
+
+    /// Grace from February 5, paid on February 7.
+    private static let paidInGrace = [
+        answer("paid", .active, on: 5, start: 5, end: 36, order: "G-10"),
+        answer("paid", .inGracePeriod, on: 36, start: 5, end: 39, order: "G-10"),
+        answer("paid", .active, on: 38, start: 5, end: 65, order: "G-10..0"),
+    ]
+
+    /// Grace from February 6, account hold from February 9, expired on March 10.
+    private static let lostAfterGrace = [
+        answer("lost", .active, on: 6, start: 6, end: 37, order: "G-11"),
+        answer("lost", .inGracePeriod, on: 37, start: 6, end: 40, order: "G-11"),
+        answer("lost", .onHold, on: 40, start: 6, end: 40, order: "G-11"),
+        answer("lost", .expired, on: 70, start: 6, end: 40, order: "G-11") { $0.cancelReason = .system },
+    ]
+
+    @Test("failed renewals: grace and hold, recovered or lost, and no pause")
+    func retries() async throws {
+        for told in [Self.held + Self.paused + Self.paidInGrace + Self.lostAfterGrace] {
+            try await Self.with(told) { log async throws in
+                #expect(
+                    try await log.lines(
+                        """
+                        select concat_ws(' ', to_char(due_at at time zone 'UTC', 'MM-DD'), original_transaction_id, outcome)
+                        from analyst.billing_retries_detail
+                        where environment = 'production'
+                        order by 1
+                        """) == ["02-03 hold recovered_later", "02-05 paid recovered_in_grace", "02-06 lost lost"])
+            }
+        }
+    }
+
+    /// A year for 240.00, replaced at once by months for 9.99; and an extra that is bought beside it.
+    private static let downAtOnce = [
+        answer("year", .active, on: 7, start: 7, end: 372, order: "G-12", product: "yearly", price: 240_000),
+        answer("month", .active, on: 40, start: 40, end: 71, order: "G-13", product: "monthly") {
+            $0.linkedPurchaseToken = "year"
+        },
+        answer("year", .expired, on: 40, start: 7, end: 40, order: "G-12", product: "yearly", price: 240_000) {
+            $0.cancelReason = .replaced
+        },
+        answer("month", .active, on: 45, start: 40, end: 71, order: "G-13", product: "monthly") {
+            $0.linkedPurchaseToken = "year"
+            var extra = PurchaseSnapshot.Item(productId: "extra")
+            extra.expiryTime = day(71)
+            extra.orderId = "G-14"
+            extra.isAutoRenewing = true
+            extra.price = 990
+            extra.currency = "USD"
+            $0.items.append(extra)
+        },
+    ]
+
+    @Test("plan changes: up or down by the price per month, not by when it took effect; an extra item is none")
+    func planChanges() async throws {
+        try await Self.with(Self.upgraded + Self.downAtOnce) { log async throws in
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', from_product_id, to_product_id, direction)
+                    from analyst.plan_changes_detail
+                    where environment = 'production'
+                    order by 1
+                    """) == ["basic pro up", "yearly monthly down"])
+        }
+    }
 }

@@ -225,7 +225,7 @@ struct JoinedAppTests {
             #expect(ids.filter { $0.hasPrefix("g") || $0.hasPrefix("10") } == ["10", "g joined"])
             #expect(ids.contains(Self.token.lowercased()) && Set(ids).count == ids.count)
             #expect(
-                history.entries.map { "\($0.kind.rawValue) \($0.originalTransactionId) \($0.joinedApp ?? "")" }
+                history.entries.map { "\($0.kind.rawValue) \($0.originalTransactionId ?? "") \($0.joinedApp ?? "")" }
                     == ["opened g com.example.play", "opened 10 "])
             #expect(customer.subscriptions.map(\.originalTransactionId) == ["10"])
             #expect(customer.joinedSubscriptions.map(\.originalTransactionId) == ["g"])

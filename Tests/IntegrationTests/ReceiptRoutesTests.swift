@@ -221,7 +221,7 @@ struct ReceiptRoutesTests {
 
     @Test(
         "a receipt that Apple refuses is answered 422 with the status and its meaning",
-        arguments: [(21002, 3), (21003, 1), (21000, 1)])
+        arguments: [(21002, 4), (21003, 1), (21000, 1)])
     func refused(_ status: Int, _ calls: Int) async throws {
         try await Self.withStore { server, store, gateway in
             store.answer(Self.receipt, #"{"status":\#(status)}"#)

@@ -98,6 +98,9 @@ extension SchemaTests {
         Broken(
             constraint: "delivery_audit_lost_check", sqlstate: "23514", statement: audit("3, 2, 1, 1, 1, 2, 0, 0, 4")),
         Broken(
+            constraint: "delivery_audit_before_check", sqlstate: "23514",
+            statement: audit("3, 2, 1, 1, 1, 0, 0, 0, 4") + "; update subledger.delivery_audit set before = 2"),
+        Broken(
             constraint: "delivery_audit_answered_late_check", sqlstate: "23514",
             statement: audit("3, 2, 1, 1, 1, 0, 2, 0, 4")),
         Broken(

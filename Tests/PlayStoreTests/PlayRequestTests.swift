@@ -40,6 +40,11 @@ struct PlayRequestTests {
         #expect(without.path == base + "purchases/subscriptions/tokens/abc.AO-J1%2Fx:acknowledge")
         #expect(product.path == base + "purchases/products/coins/tokens/abc.AO-J1%2Fx:acknowledge")
         #expect(with.method == "POST" && with.body == Array("{}".utf8))
+        // Of a purchase outside the app, Google states the app user from then on.
+        let outside = PlayRequest.acknowledgeSubscription(
+            token, productId: "premium", accountId: "u-1", of: "com.example.app")
+        #expect(outside.path == with.path)
+        #expect(outside.body == Array(#"{"externalAccountIds":{"obfuscatedAccountId":"u-1"}}"#.utf8))
         #expect(with.quota == .subscriptions && product.quota == .oneTimePurchases)
     }
 

@@ -132,6 +132,24 @@ struct ReceiptRetryTests {
         #expect(store.requests.count == 6)
     }
 
+    @Test("answers without a status about one app do not stop questions about another")
+    func separateApps() async {
+        let store = FakeStore { request in
+            request.text.contains(ReceiptBundle.nextSecret) ? .body("{}") : .status(0)
+        }
+        let bundle = ReceiptBundle(store)
+        let ill = ReceiptBundle.app(secrets: [ReceiptBundle.nextSecret], bundleId: "com.example.ill")
+
+        for _ in 0..<3 { _ = await bundle.ask(app: ill) }
+        let stopped = await bundle.ask(app: ill)
+        let other = await bundle.ask()
+
+        #expect(stopped.text.hasPrefix("unavailable breaker_open"))
+        #expect(other.text == "answered by production")
+        #expect(bundle.client.breakerState(of: .production) == .open)
+        #expect(bundle.log.text.contains(#""stream.app": com.example.ill"#), "\(bundle.log.text)")
+    }
+
     @Test("a failing sandbox does not stop calls to production")
     func separateHosts() async {
         let store = FakeStore { request in

@@ -194,13 +194,6 @@ struct Action: Sendable, CustomTestStringConvertible {
             ],
             [Span("2018-03-20", "2018-04-20")], at: "2018-03-25", .active, autoRenew: true),
         Action(
-            "refund reversed",
-            [
-                Told("2018-03-01", [rowA.refunded("2018-03-01")], [on]),
-                Told("2018-03-05", [rowA], [on]),
-            ],
-            [Span("2018-02-20", "2018-03-20")], at: "2018-03-05", .active, autoRenew: true),
-        Action(
             "consumption request", [Told("2018-03-01", [], [])], [Span("2018-02-20", "2018-03-20")],
             at: "2018-03-01", .active, autoRenew: true),
         Action(
@@ -231,6 +224,19 @@ struct ActionTableTests {
         #expect(subscription.status(at: day(action.at)) == action.status)
         #expect(subscription.renewal(at: day(action.at)).autoRenewStatus == action.autoRenew)
         #expect(subscription.renewal(at: day(action.at)).autoRenewProductId == action.next)
+    }
+
+    @Test("a refund is reversed by a later statement, unless that arrived before it", arguments: Arrival.allCases)
+    func refundReversed(arrival: Arrival) {
+        let refund = Told("2018-03-01", [Action.rowA.refunded("2018-03-01")], [Action.on])
+        let reversal = Told("2018-03-05", [Action.rowA], [Action.on])
+        let told = arrival.arrange([Told("2018-02-20", [Action.rowA], [Action.on]), refund, reversal])
+
+        let subscription = Subscription(arriving: told)
+
+        let isReversed = told.takesBack(refund, by: reversal)
+        #expect(subscription.spans == (isReversed ? [Span("2018-02-20", "2018-03-20")] : []))
+        #expect(subscription.status(at: day("2018-03-05")) == (isReversed ? .active : .refunded))
     }
 
     @Test("a trial is an ordinary period with the trial flag")

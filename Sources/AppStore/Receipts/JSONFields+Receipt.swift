@@ -37,7 +37,7 @@ extension JSONFields {
         row.appAccountToken = accountToken("app_account_token")
         if unreadableKeys.contains("cancellation_reason") { row.revocationType = Transaction.unreadable }
         if unreadableKeys.contains("in_app_ownership_type") { row.inAppOwnershipType = Transaction.unreadable }
-        noteUnknownValues(of: row, named: \.receiptName)
+        note(row.allUnknownValues, named: \.receiptName)
         noteDuration(of: row, "expires_date_ms")
         return row
     }
@@ -61,6 +61,7 @@ extension JSONFields {
         renewal.priceIncreaseStatus = integer("price_consent_status") ?? integer("price_increase_status")
         renewal.promotionalOfferId = text("promotional_offer_id")
         renewal.offerCodeRefName = text("offer_code_ref_name")
+        note(renewal.unknownValues, named: \.receiptName)
         return renewal
     }
 }

@@ -32,7 +32,7 @@ package struct ReceiptStatus: Sendable, Hashable, CustomStringConvertible {
         case 21010: .accountDeleted
         case 21007: host == .production ? .askOtherHost : .refuse
         case 21008: host == .sandbox ? .askOtherHost : .refuse
-        case 21001, 21002: .retryThenRefuse
+        case _ where isPerhapsTemporary: .retryThenRefuse
         case 21000, 21003: .refuse
         case 21004: .alarm
         case 21100...21199: isRetryable == false ? .refuse : .retry
@@ -40,6 +40,9 @@ package struct ReceiptStatus: Sendable, Hashable, CustomStringConvertible {
         default: .retry
         }
     }
+
+    /// True for a status that Apple gives to malformed receipts, and to genuine ones while it is ill.
+    package var isPerhapsTemporary: Bool { number == 21001 || number == 21002 }
 
     /// The meaning according to Apple.
     package var meaning: String {

@@ -74,7 +74,7 @@ extension V1Normaliser {
         guard row.revocationReason == nil, row.revocationType == nil else { return }
         row.revocationReason = body.integer("cancellation_reason")
         if body.unreadableKeys.contains("cancellation_reason") { row.revocationType = Transaction.unreadable }
-        body.noteUnknownValues(of: row, named: \.receiptName)
+        body.note(row.unknownValues, named: \.receiptName)
     }
 
     /// Inserts the defect first, because the last ones are dropped if there are too many.

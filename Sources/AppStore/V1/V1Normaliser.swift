@@ -84,8 +84,19 @@ struct V1Normaliser: Sendable {
             source: .appleV1, environment: environment, app: bundleId, type: type, subtype: nil,
             kind: V1Kind.kind(of: type, transactions), dedupeKey: key, fingerprint: fingerprint.digest,
             namedSubscription: namedSubscription, occurredAt: occurredAt, transactions: transactions,
-            renewals: renewals,
+            renewals: renewals, details: unanswerable(type, transactions, namedSubscription),
             defects: receipts.distinctDefects(and: body.defects))
+    }
+
+    /// The subscription that a question about a refund names, if it has no rows with the purchase that it is about. Nil for
+    /// all other bodies.
+    private func unanswerable(
+        _ type: String?, _ transactions: [Transaction], _ namedSubscription: String?
+    ) -> CanonicalJSON? {
+        guard type == "CONSUMPTION_REQUEST", transactions.isEmpty, namedSubscription != nil,
+            let named = body.object["original_transaction_id"]
+        else { return nil }
+        return CanonicalJSON(members: [("originalTransactionId", CanonicalJSON(named))])
     }
 
     // MARK: Environment

@@ -23,7 +23,7 @@ extension JSONFields {
             row.revocationType = row.revocationType ?? Transaction.unreadable
         }
         if unreadableKeys.contains("inAppOwnershipType") { row.inAppOwnershipType = Transaction.unreadable }
-        noteUnknownValues(of: row, named: \.name)
+        note(row.allUnknownValues, named: \.name)
         noteDuration(of: row, "expiresDate")
         row.signedDate = instant("signedDate")
         for key: StaticString in ["bundleId", "environment"] { _ = raw(key) }
@@ -39,6 +39,7 @@ extension JSONFields {
         }
         var renewal = RenewalInfo(originalTransactionId: subscription)
         renewal.setFields(with: &self)
+        note(renewal.unknownValues, named: \.name)
         renewal.signedDate = instant("signedDate")
         _ = raw("environment")
         return renewal

@@ -53,9 +53,6 @@ struct SignedPartReader {
     mutating func transaction(_ jws: JWS, base: StaticString, of subscription: String?) -> Transaction? {
         var fields = JSONFields(jws.payload.root, base: base)
         var transaction = fields.signedTransaction(of: subscription)
-        if let type = transaction?.type, Transaction.ProductType(rawValue: type) == nil {
-            fields.note("type", "is of no kind of product that this version knows")
-        }
         let additional = keep(Self.withoutDevice(fields.rest), base: "\(base).")
         if !additional.isEmpty { transaction?.additional = CanonicalJSON(members: additional) }
         defects += fields.defects

@@ -30,28 +30,51 @@ extension CustomerPage {
             }, empty: knownAt == nil ? "No subscription." : "No subscription was known.")
     }
 
+    /// What happened, with the subscription that it is about, if it is about one.
+    private typealias HistoryRow = (entry: ChronicleEntry, subscription: String?, joinedApp: String?)
+
+    private var historyRows: [HistoryRow] {
+        var rows: [HistoryRow] = []
+        for line in lines {
+            for entry in line.chronicle(through: at) {
+                rows.append((entry, line.subscription.originalTransactionId, line.joinedApp))
+            }
+        }
+        for (notice, joinedApp) in record.notices where notice.at <= at && isKnown(notice.position, joinedApp) {
+            let named = notice.key.flatMap { $0.kind == .subscription ? $0.id.text : nil }
+            let entry = ChronicleEntry(at: notice.at, what: notice.kind.words, position: notice.position)
+            rows.append((entry, named, joinedApp))
+        }
+        return rows.sorted { left, right in
+            (left.entry.at, left.entry.position ?? .max) > (right.entry.at, right.entry.position ?? .max)
+        }
+    }
+
     private func historyTable(_ here: (Address, String?) -> Address) -> ConsoleTable {
-        let entries = lines.flatMap { line in
-            line.chronicle(through: at).map { (entry: $0, line: line) }
-        }.sorted { ($0.entry.at, $0.entry.position ?? .max) > ($1.entry.at, $1.entry.position ?? .max) }
-        return ConsoleTable(
+        ConsoleTable(
             "history", caption: "History",
             columns: [
                 .init("At"), .init("What"), .init("Product"), .init("Until"), .init("Subscription"),
                 .init("Event", isNumber: true),
             ],
-            rows: entries.map { entry, line -> [ConsoleTable.Cell] in
-                let id = line.subscription.originalTransactionId
-                return [
-                    .time(entry.at), .text(entry.what), .optional(entry.productId), .optional(entry.until),
-                    .link(id, here(Address("subscriptions", id), line.joinedApp).withClocks(of: address)),
-                    entry.position.map { position in
-                        .link(
-                            entry.isByClock ? "the clock, see \(position)" : "\(position)",
-                            here(Address("events", "\(position)"), line.joinedApp))
-                    } ?? (entry.isByClock ? .text("the clock") : .empty),
-                ]
-            }, empty: "Nothing began or ended by then.")
+            rows: historyRows.map { cells(of: $0, here) }, empty: "Nothing began or ended by then.")
+    }
+
+    private func cells(of row: HistoryRow, _ here: (Address, String?) -> Address) -> [ConsoleTable.Cell] {
+        let entry = row.entry
+        var subscription = ConsoleTable.Cell.empty
+        if let id = row.subscription {
+            subscription = .link(id, here(Address("subscriptions", id), row.joinedApp).withClocks(of: address))
+        }
+        var event: ConsoleTable.Cell = entry.isByClock ? .text("the clock") : .empty
+        if let position = entry.position {
+            event = .link(
+                entry.isByClock ? "the clock, see \(position)" : "\(position)",
+                here(Address("events", "\(position)"), row.joinedApp))
+        }
+        return [
+            .time(entry.at), .text(entry.what), .optional(entry.productId), .optional(entry.until), subscription, event,
+        ]
     }
 
     private func tiesTable(_ here: (Address, String?) -> Address) -> ConsoleTable {

@@ -9,4 +9,5 @@ struct AppendMetrics: Sendable {
     /// Batches that were committed, and the events in them.
     let batches = Counter(label: "subledger_batches_total")
     let batchEvents = Counter(label: "subledger_batch_events_total")
+    let unknownValues = UnknownValueMetrics()
 }

@@ -196,7 +196,10 @@ package actor Appender {
             switch outcome {
             case .success(let place):
                 succeeded += 1
-                if place?.isNew == true { changed.insert(waiting.streamId) }
+                if place?.isNew == true {
+                    changed.insert(waiting.streamId)
+                    metrics.unknownValues.note(waiting.event.event.defects)
+                }
             case .failure(let error): errors.append(error)
             }
         }

@@ -60,6 +60,7 @@ package struct DeliveryAudit: Sendable, Hashable {
             writer.member("fetched", count.fetched)
             writer.member("refused", count.refused)
             writer.member("lost", count.lost)
+            writer.member("before", count.before)
             writer.member("answeredLate", count.answeredLate)
             writer.member("onlyInLog", onlyInLog)
             writer.member("attempts", count.attempts)

@@ -18,6 +18,7 @@ package struct DeliveryCount: Sendable, Hashable {
     package private(set) var fetched: Int64 = 0
     package private(set) var refused: Int64 = 0
     package private(set) var lost: Int64 = 0
+    package private(set) var before: Int64 = 0
     package private(set) var answeredLate: Int64 = 0
     package private(set) var attempts: Int64 = 0
     /// The attempts by result.
@@ -34,8 +35,11 @@ package struct DeliveryCount: Sendable, Hashable {
     /// - Parameters:
     ///   - attempts: Each with its time and result.
     ///   - succeededAt: The time of the attempt with success; nil if none had.
+    ///   - listeningSince: Since when this installation listens to the app. An attempt that had success before it went to
+    ///     another URL. Nil if it does not listen.
     package mutating func add(
-        _ place: Place, signedAt: Instant, attempts: [(at: Instant, result: String)], succeededAt: Instant?
+        _ place: Place, signedAt: Instant, attempts: [(at: Instant, result: String)], succeededAt: Instant?,
+        listeningSince: Instant?
     ) {
         made += 1
         self.attempts += Int64(attempts.count)
@@ -57,7 +61,8 @@ package struct DeliveryCount: Sendable, Hashable {
             }
         case .fetched(let receivedAt):
             fetched += 1
-            if let succeededAt, succeededAt < receivedAt { lost += 1 }
+            guard let succeededAt, succeededAt < receivedAt else { return }
+            if succeededAt < listeningSince ?? .latest { before += 1 } else { lost += 1 }
         case .refused: refused += 1
         }
     }
@@ -69,6 +74,7 @@ package struct DeliveryCount: Sendable, Hashable {
         fetched += other.fetched
         refused += other.refused
         lost += other.lost
+        before += other.before
         answeredLate += other.answeredLate
         attempts += other.attempts
         results.merge(other.results) { $0 + $1 }

@@ -33,6 +33,18 @@ package struct DeliveryLog: Sendable {
         }
     }
 
+    /// When the first notification of a stream arrived; nil if none did.
+    package func firstArrival(in stream: StreamKey) async throws(ReadError) -> Instant? {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                Statements.firstArrival, [Parameter(stream.app), Parameter(stream.environment.rawValue)],
+                deadline: .now + Limits.auditWaitMax)
+            return rows.count > 0 ? try rows[0].value(at: 0) : nil
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
     /// The number of events of source `apple-v2` that Apple signed on a day.
     package func arrived(on day: AuditDay, in stream: StreamKey) async throws(ReadError) -> Int64 {
         do throws(PostgresError) {
@@ -82,7 +94,7 @@ package struct DeliveryLog: Sendable {
                     Parameter(audit.day.start), Parameter(audit.auditedAt),
                     .array([
                         count.made, count.delivered, count.arrived, count.fetched, count.refused, count.lost,
-                        count.answeredLate, audit.onlyInLog, count.attempts,
+                        count.answeredLate, audit.onlyInLog, count.attempts, count.before,
                     ]),
                     Parameter(JSONB(utf8: results.bytes)), Parameter(JSONB(utf8: lags.bytes)),
                 ], deadline: .now + Limits.commitWaitMax)
@@ -108,6 +120,19 @@ package struct DeliveryLog: Sendable {
               and event.dedupe_key = input.dedupe_key
             where stream.app = $1
               and stream.environment = $2
+            """)
+
+        static let firstArrival = Statement(
+            "delivery_first_arrival",
+            """
+            select event.received_at
+            from subledger.stream
+            join subledger.event using (stream_id)
+            where stream.app = $1
+              and stream.environment = $2
+              and event.source in ('apple-v1', 'apple-v2')
+            order by event.position
+            limit 1
             """)
 
         static let arrived = Statement(
@@ -141,16 +166,17 @@ package struct DeliveryLog: Sendable {
             """
             insert into subledger.delivery_audit (
               stream_id, day, audited_at, made, delivered, arrived, fetched, refused, lost, answered_late, only_in_log,
-              attempts, results, lags
+              attempts, results, lags, before
             )
             select stream.stream_id, ($3::timestamptz at time zone 'UTC')::date, $4, counts.made, counts.delivered,
               counts.arrived, counts.fetched, counts.refused, counts.lost, counts.answered_late, counts.only_in_log,
-              counts.attempts, $6, $7
+              counts.attempts, $6, $7, counts.before
             from subledger.stream
             cross join lateral (
               select ($5::bigint[])[1] as made, ($5::bigint[])[2] as delivered, ($5::bigint[])[3] as arrived,
                 ($5::bigint[])[4] as fetched, ($5::bigint[])[5] as refused, ($5::bigint[])[6] as lost,
-                ($5::bigint[])[7] as answered_late, ($5::bigint[])[8] as only_in_log, ($5::bigint[])[9] as attempts
+                ($5::bigint[])[7] as answered_late, ($5::bigint[])[8] as only_in_log, ($5::bigint[])[9] as attempts,
+                ($5::bigint[])[10] as before
             ) as counts
             where stream.app = $1
               and stream.environment = $2
@@ -166,7 +192,8 @@ package struct DeliveryLog: Sendable {
               only_in_log = excluded.only_in_log,
               attempts = excluded.attempts,
               results = excluded.results,
-              lags = excluded.lags
+              lags = excluded.lags,
+              before = excluded.before
             """)
     }
 }

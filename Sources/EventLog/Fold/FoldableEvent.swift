@@ -15,13 +15,28 @@ package struct FoldableEvent: Sendable {
     var companion: String?
     /// The link statement of a backend; nil for other events.
     package private(set) var link: LinkStatement?
+    /// What the event says about a customer besides its facts; nil if it says nothing.
+    package private(set) var notice: CustomerNotice?
 
     /// Selects the columns of ``read(_:)`` from the events of the stream `$1`; further conditions follow it.
+    ///
+    /// A V1 body that repeats the bytes of a stored one states nothing new, so its times are those of the first.
     package static let query: SQL = """
-        select event.position, event.received_at, event.occurred_at, event.facts,
-          projector_skip.position is not null as is_skipped
+        select event.position, coalesce(first.received_at, event.received_at) as received_at,
+          case when first.received_at is null then event.occurred_at else first.occurred_at end as occurred_at,
+          event.facts, projector_skip.position is not null as is_skipped,
+          \(NoticeStatements.kind) as notice, \(NoticeStatements.id) as noticed_id
         from subledger.event
         left join subledger.projector_skip using (stream_id, position)
+        left join lateral (
+          select body.received_at, body.occurred_at
+          from subledger.event as body
+          where event.source = 'apple-v1'
+            and body.stream_id = $1
+            and body.dedupe_key = event.dedupe_key
+          order by case when body.source = 'apple-v1' then body.position else 0 end
+          limit 1
+        ) as first on true
         where event.stream_id = $1
         """
 
@@ -36,11 +51,14 @@ package struct FoldableEvent: Sendable {
                 factsBySubscription: factsBySubscription)
         }
         if try row.value(Bool.self, at: 4) { return .success(event([:])) }
+        let notice = try NoticeStatements.notice(
+            try row.optional(at: 5), try row.optional(at: 6), position, occurredAt ?? receivedAt)
         let text = try row.value(JSONB.self, at: 3).utf8
         return readJSON(text, position: position) { try EventFacts(json: $0) }.map { facts in
             var event = event(facts.bySubscription)
             event.companion = facts.companion
             event.link = facts.link
+            event.notice = notice
             return event
         }
     }

@@ -43,6 +43,7 @@ enum MetricDescriptions {
         "subledger_cancellations_without_purchase_total":
             "Version 1 notifications that cancel a purchase which their receipt does not contain.",
         "subledger_chain_verdicts_total": "Results of certificate checks.",
+        "subledger_customer_notices_total": "What events say about customers besides purchases, by kind.",
         "subledger_defects_total": "Fields that could not be read.",
         "subledger_delivery_audit_days_open": "Days whose deliveries could not be audited when they were last due.",
         "subledger_delivery_lag_seconds": "Time from the event at the store to its receipt.",
@@ -54,6 +55,8 @@ enum MetricDescriptions {
         "subledger_quarantine_taken_in_total": "Notifications taken from the quarantine into the log.",
         "subledger_short_chains_total": "Notifications signed with two certificates instead of three.",
         "subledger_unknown_fields_total": "Fields of signed notifications that this version does not know.",
+        "subledger_unknown_values_total":
+            "Values that this version does not know, in fields that decide access, ownership or money.",
         "subledger_unknown_types_total": "Notifications of types that this version does not know.",
 
         // Projection.

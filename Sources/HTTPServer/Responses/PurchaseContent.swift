@@ -15,7 +15,14 @@ struct PurchaseContent: Sendable {
     /// Whether the customer owns all of the purchases; nil without a customer.
     let isLinked: Bool?
 
-    var isActive: Bool { subscriptions.contains { $0.subscription.isActive(at: at) } }
+    /// Whether one of the purchases gives access, or units of a consumable, as their status says. Nil if another customer
+    /// keeps them, and while what was appended is not projected, so that the answer cannot contradict itself.
+    var isInForce: Bool? {
+        guard isLinked != false, isProjected else { return nil }
+        return subscriptions.contains { stored in
+            stored.subscription.isActive(at: at) || stored.subscription.consumables(at: at) ?? 0 > 0
+        }
+    }
 
     /// How the purchases were known, as far as the customer may know.
     func registration(_ registration: HandIn.Registration) -> ReceiptChecks.Registration {

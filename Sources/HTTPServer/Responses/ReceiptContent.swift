@@ -33,7 +33,7 @@ struct ReceiptContent: Sendable {
             stored: ReceiptStatus(number: Int(status)), refusal: isAnswered ? nil : handIn.findings.problem,
             registration: isAnswered
                 ? handIn.findings.registration.map { purchases?.registration($0) ?? $0.check } : nil,
-            isInForce: isAnswered && purchases?.isLinked != false ? purchases?.isActive ?? false : nil)
+            isInForce: isAnswered ? purchases?.isInForce : nil)
     }
 }
 

@@ -123,7 +123,7 @@ struct PurchaseRoutes: Sendable {
                 writer.member("genuine", true)
                 writer.member("ofThisApp", true)
                 writer.member("registered", content.registration(answer.registration).rawValue)
-                writer.member("inForce", content.isLinked == false ? nil : answer.isInForce)
+                writer.member("inForce", content.isInForce)
             }
             content.write(position: answer.position, to: &writer)
         }

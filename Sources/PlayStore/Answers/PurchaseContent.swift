@@ -54,13 +54,7 @@ extension JSONFields {
     /// the start.
     fileprivate mutating func noteContradictions(of snapshot: PurchaseSnapshot, _ answeredAt: Instant) {
         let isSubscription = snapshot.kind == .subscription
-        if snapshot.state == nil {
-            note(
-                isSubscription ? "subscriptionState" : "purchaseState",
-                UnknownValue.problem(
-                    snapshot.stateName,
-                    effect: isSubscription ? "access ends at the stated expiry" : "it gives and ends no access"))
-        }
+        note(snapshot.stateName, of: isSubscription ? .subscriptionState : .purchaseState)
         guard isSubscription else { return }
         for item in snapshot.items {
             guard let start = snapshot.startTime, let end = item.expiryTime, end <= start else { continue }

@@ -9,6 +9,7 @@ extension PurchaseOrder {
     init(_ fields: inout JSONFields, _ token: PurchaseToken) throws(UnreadablePlayAnswer) {
         guard let orderId = fields.identifier("orderId") else { throw .missing("orderId") }
         guard let state = fields.name("state", without: "") else { throw .missing("state") }
+        fields.note(state, of: .orderState)
         let named = fields.purchaseToken("purchaseToken") ?? token
         self.init(orderId: orderId, purchaseToken: named.key, stateName: state)
         createTime = fields.instant("createTime")

@@ -67,7 +67,9 @@ extension PurchaseSnapshot {
 extension JSONFields {
     /// Whether a purchase is acknowledged: a name, or a number in old resources. Nil if it is missing or not known.
     mutating func acknowledgement(_ key: StaticString) -> Bool? {
-        switch name(key, without: "ACKNOWLEDGEMENT_STATE_") {
+        let state = name(key, without: "ACKNOWLEDGEMENT_STATE_")
+        note(state == "UNSPECIFIED" ? nil : state, of: .acknowledgementState)
+        return switch state {
         case "ACKNOWLEDGED", "1": true
         case "PENDING", "0": false
         default: nil
@@ -112,6 +114,7 @@ extension PurchaseSnapshot.Item {
         }
         if var change = plan.object("priceChangeDetails") {
             newPriceState = change.name("priceChangeState", without: "")
+            change.note(newPriceState, of: .priceChangeState)
             if var money = change.object("newPrice") {
                 newPrice = money.money().price
                 change.add(money)

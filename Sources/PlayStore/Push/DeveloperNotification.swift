@@ -77,10 +77,7 @@ package struct DeveloperNotification: Sendable {
         if var inner = fields.object("voidedPurchaseNotification") {
             // Only a full refund takes the purchase back. The answer about the purchase says what another one did.
             let refundType = inner.text("refundType")
-            if let refundType, !["0", "1", "2"].contains(refundType) {
-                inner.note(
-                    "refundType", UnknownValue.problem(refundType, effect: "the purchase is not taken back by it"))
-            }
+            inner.note(refundType, of: .refundType)
             let notice = VoidNotice(
                 orderId: inner.identifier("orderId"), isOfSubscription: inner.text("productType") != "2",
                 isPartial: refundType.map { !["0", "1"].contains($0) } ?? false)

@@ -79,14 +79,23 @@ package struct PlayRequest: Sendable, Hashable {
     /// Acknowledges a subscription purchase, which Google refunds after three days otherwise. Only after the customer has
     /// what was bought, and never a pending one.
     ///
-    /// - Parameter productId: Optional since 2025, and unwise for a purchase with several items.
+    /// - Parameters:
+    ///   - productId: Optional since 2025, and unwise for a purchase with several items.
+    ///   - accountId: The app user of a purchase outside the app, which cannot state one itself. Google states it from then
+    ///     on.
     package static func acknowledgeSubscription(
-        _ token: PurchaseToken, productId: String?, of package: String
+        _ token: PurchaseToken, productId: String?, accountId: String? = nil, of package: String
     ) -> PlayRequest {
         let product = productId.map { "\(PercentEncoding.encoded($0))/" } ?? ""
+        var body = JSONWriter()
+        body.object { body in
+            guard let accountId else { return }
+            body.key("externalAccountIds")
+            body.object { $0.member("obfuscatedAccountId", accountId) }
+        }
         return PlayRequest(
             package, "purchases/subscriptions/\(product)tokens/\(PercentEncoding.encoded(token.text)):acknowledge",
-            .subscriptions, method: "POST", body: Array("{}".utf8))
+            .subscriptions, method: "POST", body: body.bytes)
     }
 
     /// Acknowledges a purchase of a one-time product.

@@ -2,6 +2,35 @@ import Postgres
 
 /// SQL for writing changes. Only the live tables have a feed, and every statement is limited to one stream.
 enum ChangeStatements {
+    /// The customers to which ids lead at instants, each with the subscription that is named, or with the first one of the
+    /// store account that is.
+    static let noticedCustomers = Statement(
+        "change_noticed_customers",
+        """
+        select input.ordinal, named.original_transaction_id, identity.customer_kind, identity.customer_id
+        from unnest($2::text[], $3::text[], $4::timestamptz[]) with ordinality as input (kind, id, at, ordinal)
+        join subledger.customer_identity as identity
+          on identity.stream_id = $1
+          and identity.kind = input.kind
+          and identity.id = input.id
+          and identity.starts_at <= input.at
+          and identity.ends_at > input.at
+        cross join lateral (
+          select case
+              when input.kind = 'subscription' then input.id
+              else (
+                select min(edge.original_transaction_id collate "C")
+                from subledger.customer_edge as edge
+                where edge.stream_id = $1
+                  and edge.kind = input.kind
+                  and edge.id = input.id
+              )
+            end as original_transaction_id
+        ) as named
+        where named.original_transaction_id is not null
+        order by input.ordinal
+        """)
+
     /// Up to which instant changes were published, up to which instant boundaries can be published at once, and whether
     /// any boundary lies between: the start or end of a period of access, or the start of an interval of ownership. The
     /// second instant is now, or earlier if more than a number of them begin or end by now. No row if nothing was ever

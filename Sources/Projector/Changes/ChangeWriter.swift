@@ -92,6 +92,28 @@ struct ChangeWriter {
         changes += subscription.ownerChanges(from: old, to: new, at: instant, cause: cause)
     }
 
+    /// Adds what events say about customers that are known: a change for each customer that the named id leads to.
+    mutating func add(_ notices: [CustomerNotice]) async throws(PostgresError) {
+        let named = notices.compactMap { notice in notice.key.map { (notice: notice, key: $0) } }
+        guard !named.isEmpty else { return }
+        let rows = try await connection.query(
+            Step(
+                ChangeStatements.noticedCustomers,
+                [
+                    Parameter(streamId), .array(named.map(\.key.kind.rawValue)), .array(named.map(\.key.id.text)),
+                    .array(named.map(\.notice.at)),
+                ]))
+        for row in rows {
+            let place: Int64 = try row.value(at: 0)
+            guard let customer = try row.customerKey(at: 2), named.indices.contains(Int(place - 1)) else { continue }
+            let notice = named[Int(place - 1)].notice
+            changes.append(
+                Change(
+                    notice.kind.change, of: try row.value(at: 1), at: instant,
+                    cause: .event(position: notice.position), customer: customer))
+        }
+    }
+
     /// Writes the changes that were added since the last call, and the stream's clock.
     mutating func write() async throws(PostgresError) {
         _ = try await connection.query(

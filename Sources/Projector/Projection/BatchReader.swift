@@ -28,6 +28,8 @@ struct FoldedBatch: Sendable {
     let differences: [SubscriptionDifference]
     /// The subscriptions under which the events reported transactions that these did not have before.
     let holders: [String: Set<String>]
+    /// In order of position.
+    let notices: [CustomerNotice]
 }
 
 /// Reads events and subscriptions, and folds the events into the subscriptions. Writes nothing.
@@ -120,7 +122,18 @@ struct BatchReader: Sendable {
                 differences: zip(folded, subscriptions).compactMap { state, subscription in
                     SubscriptionDifference(
                         from: state.written, to: subscription, after: page.start, position: state.position)
-                }, holders: new))
+                }, holders: new, notices: notices(page.events, folded)))
+    }
+
+    /// What the events say about customers besides their facts.
+    private func notices(_ events: [FoldableEvent], _ folded: [ProjectedSubscription]) -> [CustomerNotice] {
+        let positions = Set(
+            events.lazy.filter { $0.factsBySubscription.values.contains(where: \.hasVoids) }.map(\.position))
+        var notices = events.compactMap(\.notice)
+        if !positions.isEmpty {
+            notices += folded.flatMap(\.facts.voidsOfUnknownOrders).filter { positions.contains($0.position) }
+        }
+        return notices.sorted { $0.position < $1.position }
     }
 
     /// The subscriptions that the events are about, as before them.

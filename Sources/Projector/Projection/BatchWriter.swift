@@ -11,6 +11,8 @@ struct BatchWriter: Sendable {
     let now: @Sendable () -> Instant
     /// See ``StreamProjector/onSharedTokens``.
     let onSharedTokens: @Sendable (Int) -> Void
+    /// See ``StreamProjector/onNotices``.
+    let onNotices: @Sendable ([CustomerNotice]) -> Void
 
     /// The stream's current checkpoint. Creates its row if the stream is new.
     func checkpoint() async -> ProjectionOutcome<Checkpoint> {
@@ -54,11 +56,13 @@ struct BatchWriter: Sendable {
             }
             changeWriter?.add(batch.differences) { .event(position: $0.position) }
             changeWriter?.add(applied.moved, batch.products)
+            try await changeWriter?.add(batch.notices)
             return .success(
                 Written(
                     checkpoint: try await move(expected, to: batch.position, connection),
                     newlySharedTokens: applied.newlySharedTokens))
         }
+        if case .success(.some) = written, tables == .live, !batch.notices.isEmpty { onNotices(batch.notices) }
         return report(written)
     }
 

@@ -257,6 +257,17 @@ package struct Projector: Sendable {
                     metadata: [
                         "stream.app": "\(app)", "stream.environment": "\(environment)", "count": "\(count)",
                     ])
+            },
+            onNotices: { [logger, metrics] notices in
+                for notice in notices {
+                    metrics.notices[notice.kind]?.increment()
+                    logger.notice(
+                        "\(notice.kind.logLine)",
+                        metadata: [
+                            "stream.app": "\(app)", "stream.environment": "\(environment)",
+                            "event.position": "\(notice.position)",
+                        ])
+                }
             })
         do throws(ProjectionError) {
             let progress = try await projector.fold(batchesMax: Limits.batchesAtOnceMax, until: end)

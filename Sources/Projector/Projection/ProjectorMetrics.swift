@@ -1,4 +1,5 @@
 import Metrics
+import Subscriptions
 
 /// Metrics of the projector. Created at start, so that each is exported from then on.
 struct ProjectorMetrics: Sendable {
@@ -8,4 +9,9 @@ struct ProjectorMetrics: Sendable {
     let failures = Counter(label: "subledger_projector_failures_total")
     /// Account tokens that turned out to be shared by more store accounts than the app's rules allow.
     let sharedTokens = Counter(label: "subledger_account_tokens_shared_total")
+    /// What events say about customers besides their facts, by kind.
+    let notices = Dictionary(
+        uniqueKeysWithValues: CustomerNotice.Kind.allCases.map { kind in
+            (kind, Counter(label: "subledger_customer_notices_total", dimensions: [("kind", kind.rawValue)]))
+        })
 }

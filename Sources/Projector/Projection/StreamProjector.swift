@@ -16,6 +16,8 @@ struct StreamProjector: Sendable {
     /// Called with the number of account tokens that are shared by too many store accounts from now on, after each
     /// commit that found some.
     var onSharedTokens: @Sendable (Int) -> Void = { _ in }
+    /// Called with what events say about customers besides their facts, after the commit of each batch that has some.
+    var onNotices: @Sendable ([CustomerNotice]) -> Void = { _ in }
 
     /// One connection writes, one loads subscriptions, one reads events.
     static let connectionsMax = 3
@@ -84,7 +86,9 @@ struct StreamProjector: Sendable {
     }
 
     private var writer: BatchWriter {
-        BatchWriter(pool: pool, streamId: streamId, tables: tables, now: now, onSharedTokens: onSharedTokens)
+        BatchWriter(
+            pool: pool, streamId: streamId, tables: tables, now: now, onSharedTokens: onSharedTokens,
+            onNotices: onNotices)
     }
 }
 

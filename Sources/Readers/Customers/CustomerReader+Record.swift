@@ -12,6 +12,8 @@ package struct OwnedSubscription: Sendable {
     package let positions: Set<Int64>
     /// The app that has it, if it is not the answer's but joined with it.
     package let joinedApp: String?
+    /// See ``SubscriptionFacts/voidsOfUnknownOrders``.
+    package let voids: [CustomerNotice]
     /// See ``Subscription/endings(of:products:)``.
     package let endings: [Instant: Int64]
 }
@@ -24,6 +26,8 @@ extension CustomerReader {
         /// In byte order of their ids.
         package let subscriptions: [OwnedSubscription]
         package let ties: [Tie]
+        /// What events say about the customer besides their facts, with the app if it is not the answer's.
+        package let notices: [(notice: CustomerNotice, joinedApp: String?)]
         package let entitlements: [Entitlement]
         /// One query for each part of the customer.
         package let tiesSQL: [ReadableSQL]
@@ -81,6 +85,7 @@ extension CustomerReader {
             }
             return Record(
                 identity: stored.identity, customer: stored.customer, subscriptions: owned, ties: ties,
+                notices: try await notices(of: stored, owned),
                 entitlements: Entitlement.all(of: grants, at: instant), tiesSQL: tiesSQL)
         }
     }

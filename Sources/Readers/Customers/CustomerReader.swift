@@ -131,7 +131,8 @@ package struct CustomerReader: Sendable {
         _ reference: Reference, at instant: Instant, through last: Instant, limit: Int
     ) async throws(ReadError) -> Answer<History> {
         try await answer(reference, instant) { stored in
-            let entries = try await owned(by: stored).flatMap { owned in
+            let owned = try await owned(by: stored)
+            let changes = owned.flatMap { owned in
                 owned.subscription.history(
                     ownedDuring: owned.intervals, through: last, endings: owned.endings
                 ).map { entry in
@@ -139,7 +140,14 @@ package struct CustomerReader: Sendable {
                     entry.joinedApp = owned.joinedApp
                     return entry
                 }
-            }.sorted(by: HistoryEntry.isNewer)
+            }
+            let notices = try await notices(of: stored, owned).filter { $0.notice.at <= last }.map {
+                notice, joinedApp in
+                var entry = HistoryEntry(notice)
+                entry.joinedApp = joinedApp
+                return entry
+            }
+            let entries = (changes + notices).sorted(by: HistoryEntry.isNewer)
             return History(
                 identity: stored.identity, entries: Array(entries.prefix(limit)), hasMore: entries.count > limit)
         }
@@ -187,7 +195,7 @@ package struct CustomerReader: Sendable {
             owned.append(
                 OwnedSubscription(
                     subscription: subscription, intervals: [interval], positions: facts.positions,
-                    joinedApp: part.app == app ? nil : part.app,
+                    joinedApp: part.app == app ? nil : part.app, voids: facts.voidsOfUnknownOrders,
                     endings: isCut ? Subscription.endings(of: facts, products: part.products) : [:]))
         }
         return owned

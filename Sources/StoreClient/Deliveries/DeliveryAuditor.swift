@@ -56,6 +56,9 @@ package struct DeliveryAuditor: Sendable {
     /// - Throws: ``ReadError``, ``AppendError``. A part may have been taken in.
     package func audit(_ day: AuditDay, of app: App, on host: ReceiptHost) async throws -> Outcome {
         let stream = StreamKey(app: app.bundleId, environment: host.environment)
+        var since = app.listeningSince
+        if since == nil { since = try await deliveries.firstArrival(in: stream) }
+        let listeningSince = since
         let lasts = day.end.milliseconds - day.start.milliseconds
         let bounds = (0...windows).map { day.start.advanced(byMilliseconds: lasts * Int64($0) / Int64(windows)) }
         let result = try await withThrowingTaskGroup(
@@ -66,7 +69,7 @@ package struct DeliveryAuditor: Sendable {
             func addTask() {
                 guard next < windows else { return }
                 let window = bounds[next]..<bounds[next + 1]
-                group.addTask { try await read(window, of: app, on: host, in: stream) }
+                group.addTask { try await read(window, of: app, on: host, in: stream, listeningSince) }
                 next += 1
             }
             for _ in 0..<Limits.auditWindowsMax { addTask() }
@@ -98,7 +101,7 @@ package struct DeliveryAuditor: Sendable {
 
     /// Takes in what is missing of the notifications that Apple signed in a window.
     private func read(
-        _ window: Range<Instant>, of app: App, on host: ReceiptHost, in stream: StreamKey
+        _ window: Range<Instant>, of app: App, on host: ReceiptHost, in stream: StreamKey, _ listeningSince: Instant?
     ) async throws -> Result<DeliveryCount, AccountReader.Failure> {
         let start = window.lowerBound.advanced(by: .zero - Limits.auditOverlap)
         let end = window.upperBound.advanced(by: Limits.auditOverlap)
@@ -116,14 +119,16 @@ package struct DeliveryAuditor: Sendable {
                 let succeededAt = sent.attempts.filter(\.isSuccess).map(\.at).min()
                 var place = places[key]
                 if place == nil {
-                    switch try await fetch(sent, in: stream, wasDelivered: succeededAt != nil) {
+                    // What was delivered to another URL before was not lost here.
+                    let wasDelivered = succeededAt.map { $0 >= listeningSince ?? .latest } ?? false
+                    switch try await fetch(sent, in: stream, wasDelivered: wasDelivered) {
                     case .success(let new): place = new
                     case .failure(let failure): return failure
                     }
                 }
                 count.add(
                     place ?? .refused, signedAt: signedAt, attempts: sent.attempts.map { ($0.at, $0.result) },
-                    succeededAt: succeededAt)
+                    succeededAt: succeededAt, listeningSince: listeningSince)
             }
             return nil
         }
@@ -173,6 +178,7 @@ package struct DeliveryAuditor: Sendable {
                 "stream.app": "\(audit.stream.app)", "stream.environment": "\(audit.stream.environment.rawValue)",
                 "day": "\(audit.day.text)", "made": "\(count.made)", "arrived": "\(count.arrived)",
                 "fetched": "\(count.fetched)", "refused": "\(count.refused)", "lost": "\(count.lost)",
+                "before": "\(count.before)",
                 "only_in_log": "\(audit.onlyInLog)",
             ])
     }

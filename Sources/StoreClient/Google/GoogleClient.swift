@@ -20,8 +20,13 @@ package final class GoogleClient: Sendable {
     private let tokens: GoogleAccessTokens
     private let accountAlarm: CredentialAlarm
     private let permissionAlarm: CredentialAlarm
-    private let breaker: HostBreaker
+    private let breakers: AppBreakers<PlayHost>
     private let state = Mutex(State())
+
+    /// The only host that is asked about apps.
+    private enum PlayHost: Sendable, Hashable {
+        case api
+    }
 
     /// What Google limits separately.
     private struct Lane: Sendable, Hashable {
@@ -72,16 +77,16 @@ package final class GoogleClient: Sendable {
             transport: transport, addresses: addresses, clock: clock, metrics: metrics, logger: logger)
         accountAlarm = CredentialAlarm("credentials rejected by the Play Developer API", logger: logger)
         permissionAlarm = CredentialAlarm("account may not ask the Play Developer API about the app", logger: logger)
-        breaker = HostBreaker { state in
-            metrics.note(state)
-            GoogleClient.log(state, logger)
+        breakers = AppBreakers { app, _, state, worst in
+            metrics.note(worst)
+            GoogleClient.log(state, of: app, logger)
         }
     }
 
     /// How long calls about an app are held back anyway, so that nothing needs to be claimed; nil if they are not.
     func isHeld(_ app: GoogleApp) -> Duration? {
         let now = clock.now()
-        if let pause = breaker.rejection(at: now) { return pause }
+        if let pause = breakers.breaker(of: app.packageName, .api).rejection(at: now) { return pause }
         return state.withLock { state in
             let rejected = state.rejectedUntil[app.packageName].map { $0.until - now } ?? .zero
             return rejected > .zero ? rejected : nil
@@ -116,7 +121,8 @@ package final class GoogleClient: Sendable {
                 return .unavailable(reason.rawValue, retryAfter: max(retryAfter, Limits.accessTokenPause))
             }
             let lane = Lane(account: credentials.account, quota: request.quota)
-            let call = await call(request, lane, token, CallRank(priority, isFirst: isFirst), isScheduled: isScheduled)
+            let call = await call(
+                request, app, lane, token, CallRank(priority, isFirst: isFirst), isScheduled: isScheduled)
             isFirst = false
             switch call {
             case .answered(let answer):
@@ -169,8 +175,9 @@ package final class GoogleClient: Sendable {
     // MARK: Calls
 
     private func call(
-        _ request: PlayRequest, _ lane: Lane, _ token: String, _ rank: CallRank, isScheduled: Bool
+        _ request: PlayRequest, _ app: GoogleApp, _ lane: Lane, _ token: String, _ rank: CallRank, isScheduled: Bool
     ) async -> Call {
+        let breaker = breakers.breaker(of: app.packageName, .api)
         if let pause = breaker.rejection(at: clock.now()) { return .notMade(.breakerOpen, retryAfter: pause) }
         let gate: CallGate
         switch gateOf(lane) {
@@ -260,11 +267,12 @@ package final class GoogleClient: Sendable {
         alarm.note(app.packageName, at: now)
     }
 
-    private static func log(_ state: BreakerState, _ logger: Logger) {
+    private static func log(_ state: BreakerState, of app: String, _ logger: Logger) {
+        let metadata: Logger.Metadata = ["stream.app": "\(app)"]
         switch state {
-        case .closed: logger.notice("Play Developer API answers again")
-        case .halfOpen: logger.debug("trying the Play Developer API")
-        case .open: logger.warning("calls to the Play Developer API stopped")
+        case .closed: logger.notice("Play Developer API answers again", metadata: metadata)
+        case .halfOpen: logger.debug("trying the Play Developer API", metadata: metadata)
+        case .open: logger.warning("calls to the Play Developer API stopped", metadata: metadata)
         }
     }
 }

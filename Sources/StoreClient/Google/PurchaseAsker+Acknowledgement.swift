@@ -6,12 +6,13 @@ import Subscriptions
 extension PurchaseAsker {
     /// Acknowledges a new purchase whose answer is in the log. Never one that is pending, ended or acknowledged.
     func acknowledge(
-        _ snapshot: PurchaseSnapshot, _ question: Question, at now: Instant
-    ) async -> PurchaseRecord.Acknowledgement {
+        _ snapshot: PurchaseSnapshot, _ question: Question, in stream: StreamKey, at now: Instant
+    ) async throws(ReadError) -> PurchaseRecord.Acknowledgement {
         guard question.app.acknowledges else { return .notNeeded }
         guard snapshot.needsAcknowledgement else { return .notNeeded }
         let since = min(snapshot.startTime ?? now, question.claim.unacknowledgedSince ?? now, now)
-        guard let request = Self.request(snapshot, question) else { return .pending(since: since) }
+        let accountId = try await accountId(of: snapshot, in: stream)
+        guard let request = Self.request(snapshot, question, accountId) else { return .pending(since: since) }
         let outcome = await client.ask(request, app: question.app, priority: .handIn)
         switch outcome {
         case .answered:
@@ -27,12 +28,25 @@ extension PurchaseAsker {
         }
     }
 
-    private static func request(_ snapshot: PurchaseSnapshot, _ question: Question) -> PlayRequest? {
+    /// The app user of a purchase outside the app, which continues an expired one: the account token that the backend has
+    /// linked to the owner, or else the one that the expired purchase states. Nil for all other purchases.
+    private func accountId(
+        of snapshot: PurchaseSnapshot, in stream: StreamKey
+    ) async throws(ReadError) -> String? {
+        guard snapshot.kind == .subscription, snapshot.accountId == nil, let expired = snapshot.expiredPurchaseToken
+        else { return nil }
+        return try await queue.linkedAccount(ofOwnerOf: expired, in: stream) ?? snapshot.expiredAccountId
+    }
+
+    private static func request(
+        _ snapshot: PurchaseSnapshot, _ question: Question, _ accountId: String?
+    ) -> PlayRequest? {
         switch snapshot.kind {
         case .subscription:
             // With several items, the purchase has no product of its own.
             let productId = snapshot.items.count == 1 ? snapshot.items[0].productId : nil
-            return .acknowledgeSubscription(question.token, productId: productId, of: question.app.packageName)
+            return .acknowledgeSubscription(
+                question.token, productId: productId, accountId: accountId, of: question.app.packageName)
         case .product:
             guard let productId = snapshot.items.first?.productId ?? question.claim.productId else { return nil }
             return .acknowledgeProduct(question.token, productId: productId, of: question.app.packageName)

@@ -216,7 +216,8 @@ struct PurchaseAsker: Sendable {
             }
         }
         record.settledCustomerIds = claim.customerIds.filter { linked[$0] != nil }
-        record.acknowledgement = await acknowledge(snapshot, question, at: answer.answeredAt)
+        record.acknowledgement = try await acknowledge(
+            snapshot, question, in: statement.stream, at: answer.answeredAt)
         if case .pending = record.acknowledgement { record.failures = claim.failures + 1 }
         record.next = next(snapshot, question, record, again)
         let knowsOrders = try await askAboutOrders(snapshot, question, in: statement.stream)

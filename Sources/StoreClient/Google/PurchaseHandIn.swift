@@ -57,8 +57,6 @@ package struct PurchaseHandIn: Sendable {
         package let registration: HandIn.Registration
         /// Whether the customer was linked to the purchase; nil without a customer.
         package let isLinked: Bool?
-        /// Whether it gives access at the time of the answer.
-        package let isInForce: Bool
         /// Google's word for its state.
         package let state: String
         package let subscriptions: [String]
@@ -195,19 +193,8 @@ package struct PurchaseHandIn: Sendable {
             Answer(
                 stream: statement.stream,
                 registration: links.isOfOtherCustomer ? .otherCustomer : asked.wasKnown ? .known : .new,
-                isLinked: links.isLinked, isInForce: snapshot.givesAccess(at: statement.answeredAt),
+                isLinked: links.isLinked,
                 state: snapshot.stateName, subscriptions: [token.key], position: position,
                 lastPosition: [position, links.position].compactMap(\.self).max()))
-    }
-}
-
-extension PurchaseSnapshot {
-    /// Whether the answer alone says that the purchase gives access. What other reports say is not a property of it.
-    fileprivate func givesAccess(at instant: Instant) -> Bool {
-        switch state {
-        case .purchased: true
-        case .active, .canceled, .inGracePeriod: items.contains { ($0.expiryTime ?? .earliest) > instant }
-        case .pending, .paused, .onHold, .expired, .pendingPurchaseCanceled, .cancelled, nil: false
-        }
     }
 }

@@ -206,15 +206,24 @@ package struct HandInService: Sendable {
     }
 
     private func store(_ outcome: ReceiptOutcome, _ claim: ClaimedReceipt) async throws -> Verdict {
+        let age = claim.receivedAt.duration(to: clock.date())
         switch outcome {
         case .answered(let answer), .accountDeleted(let answer):
             let stored = try await answers.store(answer, claim)
             return try await record(stored.state, stored.findings, claim, position: stored.lastPosition)
         case .refused(let status):
-            return try await record(.refused, HandIn.Findings(refusal: .status(status), status: status), claim)
+            // Apple calls its own receipts malformed when it is ill.
+            guard status.isPerhapsTemporary, age < Limits.malformedWaitMax,
+                priority(of: Receipt(stored: claim.bytes), claim.app) == .handIn
+            else {
+                return try await record(.refused, HandIn.Findings(refusal: .status(status), status: status), claim)
+            }
+            return try await record(
+                .pending,
+                HandIn.Findings(
+                    problem: Unavailability.temporaryStatus.rawValue, status: Int32(clamping: status.number)), claim)
         case .secretRejected:
             let status = ReceiptStatus(number: 21004)
-            let age = claim.receivedAt.duration(to: clock.date())
             guard age < Limits.secretWaitMax else {
                 return try await record(.refused, HandIn.Findings(refusal: .status(status), status: status), claim)
             }

@@ -14,7 +14,7 @@ package final class ReceiptClient: Sendable {
     private let random: @Sendable () -> Double
     private let metrics: StoreMetrics
     private let secretAlarm: CredentialAlarm
-    private let breakers: [ReceiptHost: HostBreaker]
+    private let breakers: AppBreakers<ReceiptHost>
     /// By bundle id.
     private let gates = Mutex<[String: CallGate]>([:])
 
@@ -31,14 +31,10 @@ package final class ReceiptClient: Sendable {
         self.random = random
         self.metrics = metrics
         secretAlarm = CredentialAlarm("shared secret rejected by the App Store", logger: logger)
-        breakers = Dictionary(
-            uniqueKeysWithValues: ReceiptHost.allCases.map { host in
-                let breaker = HostBreaker { state in
-                    metrics.note(state, of: host)
-                    ReceiptClient.log(state, of: host, logger)
-                }
-                return (host, breaker)
-            })
+        breakers = AppBreakers { app, host, state, worst in
+            metrics.note(worst, of: host)
+            ReceiptClient.log(state, of: app, host, logger)
+        }
     }
 
     /// Asks about a receipt: production first, the sandbox only if production says that the receipt belongs there.
@@ -52,7 +48,7 @@ package final class ReceiptClient: Sendable {
         var course = ReceiptCourse(secrets: app.sharedSecrets)
         while true {
             let rank = CallRank(priority, isFirst: course.isFirstCall)
-            let call = await call(receipt, course.host, secret: course.secret, gate, rank)
+            let call = await call(receipt, app.bundleId, course.host, secret: course.secret, gate, rank)
             switch course.step(after: call) {
             case .call: break
             case .retry(let number, let shortest):
@@ -72,9 +68,10 @@ package final class ReceiptClient: Sendable {
         }
     }
 
-    /// Whether calls to the host are made. An open breaker lets a call try the host only when the next question comes.
+    /// Whether calls to the host are made for every app. An open breaker lets a call try the host only when the next question
+    /// about its app comes.
     package func breakerState(of host: ReceiptHost) -> BreakerState {
-        breakers[host]?.state ?? .closed
+        breakers.worst(of: host)
     }
 
     /// The number of calls about the app that wait for its budget.
@@ -92,9 +89,9 @@ package final class ReceiptClient: Sendable {
     // MARK: Calls
 
     private func call(
-        _ receipt: Receipt, _ host: ReceiptHost, secret: String?, _ gate: CallGate, _ rank: CallRank
+        _ receipt: Receipt, _ app: String, _ host: ReceiptHost, secret: String?, _ gate: CallGate, _ rank: CallRank
     ) async -> ReceiptCall {
-        guard let breaker = breakers[host] else { preconditionFailure("every host has a breaker") }
+        let breaker = breakers.breaker(of: app, host)
         if let pause = breaker.rejection(at: clock.now()) { return .notMade(.breakerOpen, retryAfter: pause) }
         switch await gate.enter(rank) {
         case .admitted: break
@@ -143,8 +140,8 @@ package final class ReceiptClient: Sendable {
         }
     }
 
-    private static func log(_ state: BreakerState, of host: ReceiptHost, _ logger: Logger) {
-        let metadata: Logger.Metadata = ["store.host": "\(host.rawValue)"]
+    private static func log(_ state: BreakerState, of app: String, _ host: ReceiptHost, _ logger: Logger) {
+        let metadata: Logger.Metadata = ["store.host": "\(host.rawValue)", "stream.app": "\(app)"]
         switch state {
         case .closed: logger.notice("App Store answers again", metadata: metadata)
         case .halfOpen: logger.debug("trying the App Store", metadata: metadata)

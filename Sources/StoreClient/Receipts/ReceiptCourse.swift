@@ -58,7 +58,7 @@ struct ReceiptCourse: Sendable {
             host = host.other
             return .call
         case .retry: return retry() ?? .end(Self.unavailable(.temporaryStatus, Limits.unavailablePause))
-        case .retryThenRefuse: return retry(upTo: Limits.malformedRetriesMax) ?? .end(.refused(status))
+        case .retryThenRefuse: return retry() ?? .end(.refused(status))
         case .refuse: return .end(.refused(status))
         case .alarm:
             // A secret that is being replaced.
@@ -69,8 +69,8 @@ struct ReceiptCourse: Sendable {
     }
 
     /// Returns nil if the question has used up its retries.
-    private mutating func retry(upTo limit: Int = Limits.retriesMax, atLeast pause: Duration = .zero) -> Step? {
-        guard retries < limit else { return nil }
+    private mutating func retry(atLeast pause: Duration = .zero) -> Step? {
+        guard retries < Limits.retriesMax else { return nil }
         retries += 1
         return .retry(retries, atLeast: pause)
     }

@@ -15,7 +15,7 @@ package final class ServerAPIClient: Sendable {
     private let random: @Sendable () -> Double
     private let metrics: ServerAPIMetrics
     private let keyAlarm: CredentialAlarm
-    private let breakers: [ReceiptHost: HostBreaker]
+    private let breakers: AppBreakers<ReceiptHost>
     private let tokens = ServerAPITokens()
     private let lanes = Mutex<[Lane: LaneState]>([:])
 
@@ -59,14 +59,10 @@ package final class ServerAPIClient: Sendable {
         self.random = random
         self.metrics = metrics
         keyAlarm = CredentialAlarm("key rejected by the App Store Server API", logger: logger)
-        breakers = Dictionary(
-            uniqueKeysWithValues: ReceiptHost.allCases.map { host in
-                let breaker = HostBreaker { state in
-                    metrics.note(state, of: host)
-                    ServerAPIClient.log(state, of: host, logger)
-                }
-                return (host, breaker)
-            })
+        breakers = AppBreakers { app, host, state, worst in
+            metrics.note(worst, of: host)
+            ServerAPIClient.log(state, of: app, host, logger)
+        }
     }
 
     /// Asks the host whose environment is known.
@@ -147,7 +143,7 @@ package final class ServerAPIClient: Sendable {
     private func call<Request: ServerAPIRequest>(
         _ request: Request, _ app: String, _ host: ReceiptHost, _ token: String, _ rank: CallRank
     ) async -> Call<Request.Answer> {
-        guard let breaker = breakers[host] else { preconditionFailure("every host has a breaker") }
+        let breaker = breakers.breaker(of: app, host)
         if let pause = breaker.rejection(at: clock.now()) { return .notMade(.breakerOpen, retryAfter: pause) }
         let lane = lane(Lane(app: app, host: host, endpoint: request.endpoint))
         if let end = lane.parkedUntil, clock.now() < end {
@@ -209,8 +205,8 @@ package final class ServerAPIClient: Sendable {
         lanes.withLock { $0[lane]?.parkedUntil = end }
     }
 
-    private static func log(_ state: BreakerState, of host: ReceiptHost, _ logger: Logger) {
-        let metadata: Logger.Metadata = ["store.host": "\(host.rawValue)"]
+    private static func log(_ state: BreakerState, of app: String, _ host: ReceiptHost, _ logger: Logger) {
+        let metadata: Logger.Metadata = ["store.host": "\(host.rawValue)", "stream.app": "\(app)"]
         switch state {
         case .closed: logger.notice("App Store Server API answers again", metadata: metadata)
         case .halfOpen: logger.debug("trying the App Store Server API", metadata: metadata)

@@ -89,13 +89,14 @@ extension Subscription {
         _ facts: SubscriptionFacts, _ purchases: [String: Purchase], _ rules: inout some RuleCollector
     ) -> [Purchase: (transaction: Transaction, statement: SubscriptionFacts.Statement)] {
         var decisive: [Purchase: (weight: Weight, transaction: Transaction)] = [:]
+        var reports: [Purchase: [StandingCancellations.Report]] = [:]
         for (boxed, statement) in facts.orderedTransactions {
             let transaction = boxed.value
             guard transaction.statesRevocation || transaction.revocationDate != nil,
                 let purchase = purchases[transaction.transactionId]
             else { continue }
-            let weight = Weight(
-                statement: statement, isTakenBack: transaction.revocationDate != nil || transaction.isUpgraded)
+            reports[purchase, default: []].append(StandingCancellations.Report((boxed, statement)))
+            let weight = Weight(statement: statement, isTakenBack: transaction.isCancelled)
             guard let known = decisive[purchase] else {
                 decisive[purchase] = (weight, transaction)
                 continue
@@ -105,6 +106,14 @@ extension Subscription {
                 isLess ? (transaction, known) : (known.transaction, (weight: weight, transaction: transaction))
             if isTie { rules.collect(.tie(later.transaction, later.weight.statement)) }
             decisive[purchase] = (later.weight, later.transaction.withKindOfRevocation(of: earlier))
+        }
+        for (purchase, known) in decisive where !known.transaction.isCancelled {
+            let all = reports[purchase] ?? []
+            guard let last = StandingCancellations(all).standing.last else { continue }
+            rules.collect(.tie(known.transaction, known.weight.statement))
+            decisive[purchase] = (
+                Weight(statement: all[last].statement, isTakenBack: true), all[last].transaction.value
+            )
         }
         return decisive.mapValues { ($0.transaction, $0.weight.statement) }
     }

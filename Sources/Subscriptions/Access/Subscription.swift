@@ -246,7 +246,7 @@ package struct Subscription: Sendable, Hashable {
     ) -> [ResolvedTransaction] {
         var resolved: [String: ResolvedTransaction] = [:]
         var statements = StatementRules()
-        for (transaction, statement) in facts.orderedTransactions {
+        for (transaction, statement) in judgedTransactions(facts, &rules) {
             let id = transaction.value.transactionId
             guard let earlier = resolved[id] else {
                 resolved[id] = ResolvedTransaction(
@@ -270,6 +270,24 @@ package struct Subscription: Sendable, Hashable {
             (left.transaction.purchaseDate ?? .earliest, left.transaction.transactionId)
                 < (right.transaction.purchaseDate ?? .earliest, right.transaction.transactionId)
         }
+    }
+
+    /// The reports about each transaction, oldest first. One that does not take a cancellation back, although it is ordered
+    /// after it, says nothing about it.
+    private static func judgedTransactions(
+        _ facts: SubscriptionFacts, _ rules: inout some RuleCollector
+    ) -> [SubscriptionFacts.OrderedTransaction] {
+        var ordered = facts.orderedTransactions
+        guard StandingCancellations.areNeeded(for: facts) else { return ordered }
+        for (_, places) in Dictionary(grouping: ordered.indices, by: { ordered[$0].transaction.value.transactionId }) {
+            let judged = StandingCancellations(places.map { StandingCancellations.Report(ordered[$0]) })
+            for place in judged.overruled.map({ places[$0] }) {
+                let (transaction, statement) = ordered[place]
+                if !transaction.value.isCancelled { rules.collect(.tie(transaction.value, statement)) }
+                ordered[place].transaction = Boxed(transaction.value.withoutRevocation)
+            }
+        }
+        return ordered
     }
 
     /// What replaced a transaction that had not expired.
@@ -315,7 +333,8 @@ package struct Subscription: Sendable, Hashable {
         guard let bought = other.transaction.purchaseDate, let end = other.transaction.expiresDate, bought < end else {
             return false
         }
-        return other.transaction.transactionReason != "RENEWAL" && other.transaction.productId != transaction.productId
+        return other.transaction.transactionReason ?? "PURCHASE" == "PURCHASE"
+            && other.transaction.productId != transaction.productId
             && (other.isSigned || !isRestored(other, in: all))
     }
 

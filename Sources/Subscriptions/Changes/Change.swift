@@ -20,6 +20,12 @@ package struct Change: Sendable, Hashable {
         /// The subscription has another owner, now or in the past: published for each customer that lost or gained it
         /// or some of its past access.
         case customerChanged = "customer_changed"
+        /// A parent or guardian withdrew the consent for the app.
+        case consentRescinded = "consent_rescinded"
+        /// Apple asks about a refund without naming the purchase.
+        case unanswerableRequest = "unanswerable_request"
+        /// Google took back an order that no answer has shown.
+        case unknownOrderVoided = "unknown_order_voided"
     }
 
     package enum Cause: Sendable, Hashable {
@@ -52,7 +58,7 @@ package struct Change: Sendable, Hashable {
     /// For ``Kind/nextProduct``; nil if the current product renews.
     package var nextProductId: String?
     /// For ``Kind/customerChanged``: the customer that lost or gained the subscription. Its ``until`` is nil unless it
-    /// owns the subscription now.
+    /// owns the subscription now. For the kinds of a ``CustomerNotice``: the customer that it is about.
     package var customer: CustomerKey?
 
     package init(

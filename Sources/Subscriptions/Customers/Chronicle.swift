@@ -11,6 +11,18 @@ package struct ChronicleEntry: Sendable, Hashable {
     package var position: Int64?
     /// Whether it is the end of a period, which needs no event. The event of ``position`` only says why none follows.
     package var isByClock = false
+
+    package init(
+        at instant: Instant, what: String, productId: String? = nil, until: Instant? = nil, position: Int64? = nil,
+        isByClock: Bool = false
+    ) {
+        at = instant
+        self.what = what
+        self.productId = productId
+        self.until = until
+        self.position = position
+        self.isByClock = isByClock
+    }
 }
 
 /// What happened to a subscription: purchases, ends of access, refunds, the renewal switch and changes of owner.
@@ -55,14 +67,29 @@ struct Chronicle {
             .sorted { ($0.period.start, $0.period.end) < ($1.period.start, $1.period.end) }
         var entries: [ChronicleEntry] = []
         var previous: Previous?
+        var previousOfProduct: [String: Previous] = [:]
         for (period, isRefunded) in all {
+            let own = period.productId.flatMap { previousOfProduct[$0] }
+            // Beside another product of the subscription, a period continues that of its own product.
+            let isBeside = all.contains { other in
+                other.period.productId != period.productId && other.period.cause != .grace
+                    && other.period.start <= period.start && other.period.end > period.start
+                    && other.period.transactionId != period.transactionId
+            }
+            let continued = own.map { $0.end >= period.start ? $0 : nil } ?? nil
             entries.append(
                 ChronicleEntry(
-                    at: period.start, what: words(of: period, after: previous) + (isRefunded ? ", refunded later" : ""),
+                    at: period.start,
+                    what: words(of: period, after: continued ?? previous, isBeside: isBeside)
+                        + (isRefunded ? ", refunded later" : ""),
                     productId: period.productId, until: period.end, position: period.position))
-            previous = Previous(
-                start: period.start, end: max(previous?.end ?? .earliest, period.end), productId: period.productId,
-                isGrace: period.cause == .grace)
+            func next(after last: Previous?) -> Previous {
+                Previous(
+                    start: period.start, end: max(last?.end ?? .earliest, period.end), productId: period.productId,
+                    isGrace: period.cause == .grace)
+            }
+            previous = next(after: previous)
+            if let product = period.productId { previousOfProduct[product] = next(after: own) }
         }
         return entries
     }
@@ -75,7 +102,7 @@ struct Chronicle {
         let isGrace: Bool
     }
 
-    private func words(of period: AccessPeriod, after previous: Previous?) -> String {
+    private func words(of period: AccessPeriod, after previous: Previous?, isBeside: Bool) -> String {
         if let previous, !previous.isGrace, previous.start == period.start, previous.productId == period.productId {
             return "restored: the same purchase under another id"
         }
@@ -93,6 +120,7 @@ struct Chronicle {
         guard previous.productId != period.productId else {
             return previous.isGrace ? "recovered: the failed renewal was paid" : "renewed"
         }
+        if isBeside { return "also bought" }
         return "changed" + (previous.productId.map { " from \($0)" } ?? " to another product")
     }
 

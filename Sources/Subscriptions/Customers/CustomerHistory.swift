@@ -33,10 +33,12 @@ extension [OwnedInterval] {
 
 /// Something that a customer gained or lost.
 package struct HistoryEntry: Sendable, Hashable {
-    /// ``Change/Kind/customerChanged`` for the start or end of an interval of ownership; otherwise a change of access.
+    /// ``Change/Kind/customerChanged`` for the start or end of an interval of ownership; that of a ``CustomerNotice`` for
+    /// what is about the customer; otherwise a change of access.
     package let kind: Change.Kind
     package let at: Instant
-    package let originalTransactionId: String
+    /// Nil for what is about the customer and names no subscription.
+    package let originalTransactionId: String?
     /// The product that gives access; for ``Change/Kind/closed``, the one that did. Nil for changes of ownership.
     package let productId: String?
     /// The end of the unbroken access; ``Instant/latest`` if it has none. Nil if there is no access.
@@ -104,10 +106,18 @@ extension Subscription {
 }
 
 extension HistoryEntry {
+    /// What an event says about the customer besides its facts.
+    package init(_ notice: CustomerNotice) {
+        self.init(
+            kind: notice.kind.change, at: notice.at,
+            originalTransactionId: notice.key.flatMap { $0.kind == .subscription ? $0.id.text : nil }, productId: nil,
+            until: nil, isGain: nil, position: notice.position)
+    }
+
     /// The order of a history, newest first. Entries of one instant have an order, too.
     package static func isNewer(_ left: HistoryEntry, _ right: HistoryEntry) -> Bool {
-        (left.at, ByteString(left.originalTransactionId), left.kind.rawValue)
-            > (right.at, ByteString(right.originalTransactionId), right.kind.rawValue)
+        (left.at, ByteString(left.originalTransactionId ?? ""), left.kind.rawValue)
+            > (right.at, ByteString(right.originalTransactionId ?? ""), right.kind.rawValue)
     }
 
     package func write(to writer: inout JSONWriter) {

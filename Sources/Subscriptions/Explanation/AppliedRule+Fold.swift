@@ -159,9 +159,11 @@ struct StatementRules {
         guard Rules.isCollecting else { return }
         let id = merged.transactionId
         let report: SubscriptionFacts.OrderedTransaction = (transaction, statement)
-        // The position is that of the first event with this content. If a report in between has other content, a later
+        // The position is that of the earliest report with this content. If a report in between has other content, a later
         // event has repeated it: see ``ExplainedCustomers/missingEvidence``.
-        let isRepeat = latest[id].map { $0.statement.position >= statement.position } ?? false
+        let isRepeat =
+            statement.firstStatedAt < statement.statedAt
+            && latest[id].map { statement.firstStatedAt <= $0.statement.statedAt } ?? false
         func note(
             _ rule: ExplanationRule, _ period: Range<Instant>?, takesBack: AppliedRule.TakenBack? = nil
         ) {
@@ -189,20 +191,57 @@ struct StatementRules {
 }
 
 extension AppliedRule {
-    /// Adds the first event that states what the rule rests on, if the fold did not name it.
+    /// Names the event that states what the rule rests on, if the fold did not name it: of the reports that say the same,
+    /// the earliest one, and not another report that named the date or the purchase before.
     func withEvidence(in facts: SubscriptionFacts) -> AppliedRule {
-        guard positions.isEmpty, rule.effect == .cuts || rule.effect == .removes, let at else { return self }
-        func stated(of ids: Set<String>?) -> Int64? {
-            facts.transactions.lazy.filter { key, _ in
-                key.fact.revocationDate == at && ids?.contains(key.fact.transactionId) ?? true
-            }.map(\.value.position).min()
+        switch rule {
+        case .paid, .owned, .nonRenewingDuration: return withEvidenceOfDates(in: facts)
+        case _ where positions.isEmpty && (rule.effect == .cuts || rule.effect == .removes):
+            return withEvidenceOfEnd(in: facts)
+        default: return self
         }
-        let position =
-            stated(of: Set([transactionId, causeTransactionId].compactMap(\.self))) ?? stated(of: nil)
-            ?? facts.accountDeletions[at]?.position
+    }
+
+    /// The earliest report of the purchase. If a later one moved its end to an earlier date, that one.
+    private func withEvidenceOfDates(in facts: SubscriptionFacts) -> AppliedRule {
+        let stated = facts.transactions.filter { key, _ in
+            key.fact.transactionId == transactionId && key.fact.purchaseDate == period?.lowerBound
+                && (rule != .paid || key.fact.expiresDate.map { $0 <= period?.upperBound ?? .latest } ?? false)
+        }
+        guard let first = stated.min(by: { Self.isEarlier($0.value, $1.value) }) else { return self }
         var result = self
-        result.positions = position.map { [$0] } ?? []
+        result.positions = [first.value.position]
+        if rule == .paid, let end = first.key.fact.expiresDate, end != period?.upperBound {
+            result.statedPeriod = Self.range(first.key.fact.purchaseDate, end)
+        }
         return result
+    }
+
+    private func withEvidenceOfEnd(in facts: SubscriptionFacts) -> AppliedRule {
+        guard let at else { return self }
+        let ids = Set([transactionId, causeTransactionId].compactMap(\.self))
+        let named = facts.transactions.filter { $0.key.fact.revocationDate == at }
+        let own = named.filter { ids.contains($0.key.fact.transactionId) }
+        let equal = own.filter { $0.key.fact.endingRule == rule }
+        var result = self
+        guard let first = [equal, own, named].first(where: { !$0.isEmpty })?.min(by: { Self.isEarlier($0.1, $1.1) })
+        else {
+            result.positions = facts.accountDeletions[at].map { [$0.position] } ?? []
+            return result
+        }
+        result.positions = [first.value.position]
+        // What was taken back and then stated again rests on the report after that.
+        let isInterrupted = facts.transactions.contains { key, statement in
+            key.fact.transactionId == first.key.fact.transactionId && key.fact.statesRevocation
+                && !key.fact.isCancelled && first.value.firstStatedAt < statement.statedAt
+                && statement.firstStatedAt < first.value.statedAt && statement.statedAt < first.value.statedAt
+        }
+        if isInterrupted { result.evidenceAt = first.value.statedAt }
+        return result
+    }
+
+    private static func isEarlier(_ left: SubscriptionFacts.Statement, _ right: SubscriptionFacts.Statement) -> Bool {
+        (left.firstStatedAt, left.position) < (right.firstStatedAt, right.position)
     }
 }
 

@@ -17,6 +17,11 @@ package struct AppliedRule: Sendable, Hashable {
     package var at: Instant?
     /// The events that are the evidence, ascending.
     package var positions: [Int64]
+    /// The period as the event that is the evidence states it, if a later one moved its end.
+    var statedPeriod: Range<Instant>?
+    /// The time of the report that is the evidence, if ``positions`` has an event that reported the same before it was
+    /// taken back.
+    var evidenceAt: Instant?
     /// For rules about ownership, the customer that has the subscription by it; for ``ExplanationRule/latestBuyer`` and
     /// ``ExplanationRule/linkMoved``, the customer that had it before; for ``ExplanationRule/linkRefused``, the customer
     /// that does not get it.

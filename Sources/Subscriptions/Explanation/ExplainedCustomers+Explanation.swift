@@ -19,7 +19,7 @@ extension ExplainedCustomers {
         let parts = until.map { active(question, until: $0) } ?? inactive(question)
         func reasons(_ rules: [AppliedRule]) -> [Explanation.Reason] {
             var seen: Set<AppliedRule> = []
-            return rules.filter { seen.insert($0).inserted }.map { Explanation.Reason($0, entitlement) }
+            return rules.filter { seen.insert($0).inserted }.map { Explanation.Reason($0, entitlement, for: customer) }
         }
         let against = (parts.against + skips(question)).sorted { ($0.at ?? .earliest) > ($1.at ?? .earliest) }
         return Explanation(
@@ -85,7 +85,8 @@ extension ExplainedCustomers {
         guard let next, let at = next.access.map(\.lowerBound).first(where: { $0 > question.at }) else { return [] }
         return [
             Explanation.PossibleChange(
-                at: at, rule: next.given.rule, text: "Access goes on: \(next.given.text(question.entitlement))")
+                at: at, rule: next.given.rule,
+                text: "Access goes on: \(next.given.text(question.entitlement, for: question.customer))")
         ]
     }
 
@@ -102,7 +103,8 @@ extension ExplainedCustomers {
         }
         guard let last else { return change(.clock, "Access ends") }
         if let ending {
-            return change(ending.rule, "Access ends: \(ending.text(question.entitlement).uncapitalised)")
+            return change(
+                ending.rule, "Access ends: \(ending.text(question.entitlement, for: question.customer).uncapitalised)")
         }
         let subscription = last.line.subscription
         // Of an end in the past, later reports say why nothing followed it.
@@ -198,7 +200,7 @@ extension ExplainedCustomers {
             changes.append(
                 Explanation.PossibleChange(
                     at: next.at, rule: next.1.given.rule,
-                    text: "Access begins: \(next.1.given.text(question.entitlement))"))
+                    text: "Access begins: \(next.1.given.text(question.entitlement, for: question.customer))"))
         }
         var lines: Set<String> = []
         for candidate in owned where lines.insert(candidate.line.id).inserted {
@@ -261,18 +263,18 @@ extension AppliedRule {
 extension Explanation.Reason {
     /// A rule that was applied, regardless of any entitlement.
     package init(_ applied: AppliedRule) {
-        self.init(applied, "")
+        self.init(applied, "", for: nil)
     }
 
-    init(_ applied: AppliedRule, _ entitlement: String) {
+    init(_ applied: AppliedRule, _ entitlement: String, for customer: CustomerKey?) {
         rule = applied.rule
-        text = applied.text(entitlement)
+        text = applied.text(entitlement, for: customer)
         joinedApp = applied.joinedApp
         originalTransactionId = applied.originalTransactionId.isEmpty ? nil : applied.originalTransactionId
         transactionId = applied.transactionId
         causeTransactionId = applied.causeTransactionId
         productId = applied.productId
-        period = applied.period
+        period = applied.statedPeriod ?? applied.period
         at = applied.at
         positions = applied.positions
     }

@@ -187,6 +187,7 @@ extension ExplainedCustomers {
                     continue
                 }
                 lines[line].rules[index].positions = [position]
+                lines[line].rules[index].evidenceAt = nil
             }
         }
     }
@@ -194,9 +195,10 @@ extension ExplainedCustomers {
 
 extension AppliedRule {
     fileprivate var missingReport: ExplainedCustomers.Report? {
-        guard positions.isEmpty, rule.effect == .statement || rule == .extended, let at,
-            let id = causeTransactionId ?? transactionId
-        else { return nil }
+        let isUnknown = positions.isEmpty && (rule.effect == .statement || rule == .extended)
+        guard let at = evidenceAt ?? (isUnknown ? at : nil), let id = causeTransactionId ?? transactionId else {
+            return nil
+        }
         return ExplainedCustomers.Report(
             originalTransactionId: originalTransactionId, transactionId: id, statedAt: at)
     }

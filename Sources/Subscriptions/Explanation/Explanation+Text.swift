@@ -87,8 +87,10 @@ extension Instant {
 extension AppliedRule {
     /// One sentence without its full stop, in which the purchase, the dates and the reason of the rule are named.
     ///
-    /// - Parameter entitlement: The entitlement that is explained.
-    func text(_ entitlement: String) -> String {
+    /// - Parameters:
+    ///   - entitlement: The entitlement that is explained.
+    ///   - asked: The customer whose explanation it is; every other one is named. Nil if it is nobody's.
+    func text(_ entitlement: String, for asked: CustomerKey?) -> String {
         let purchase = purchaseWords
         let on = at.map { " on \($0.words)" } ?? ""
         let cause = causeTransactionId.map { "transaction \($0)" } ?? "another purchase"
@@ -128,7 +130,8 @@ extension AppliedRule {
         case .laterStatementWins: "A later statement about \(purchase)\(on) takes back what an earlier one stated"
         case .unitsRefunded: "\(refundedUnits) of \(purchase) was refunded\(on): the customer keeps the rest"
         case .tieTakesBack:
-            "Two statements about \(purchase) have the same time\(on): the one that takes it back counts"
+            "Two statements about \(purchase) contradict each other\(on), and neither is later: the one that takes it "
+                + "back counts"
         case .mapped: "Product \(productId ?? "") is configured to grant \(entitlement)"
         case .ownName: "Product \(productId ?? "") has no configured entitlements, so it grants its own name"
         case .skipped: "An operator skipped an event about subscription \(originalTransactionId), so it does not count"
@@ -136,21 +139,24 @@ extension AppliedRule {
         case .clock: clockText
         case .tiedByLink, .tiedByAccountToken, .tiedByStoreAccount, .unclaimed, .latestBuyer, .firstBuyer,
             .sharedOwnership, .linkMoved, .linkRefused, .sharedAccountToken:
-            ownershipText(on, cause)
+            ownershipText(on, cause, for: asked)
         }
     }
 
-    private func ownershipText(_ on: String, _ cause: String) -> String {
+    private func ownershipText(_ on: String, _ cause: String, for asked: CustomerKey?) -> String {
         let subscription = "Subscription \(originalTransactionId)"
+        let owner = customer.flatMap { $0 == asked ? nil : $0.named } ?? "the customer"
         return switch rule {
-        case .tiedByLink: "\(subscription) belongs to the customer by a link of the backend"
-        case .tiedByAccountToken: "\(subscription) belongs to the customer by the account token of a purchase"
-        case .tiedByStoreAccount: "\(subscription) belongs to the customer by its store account"
+        case .tiedByLink: "\(subscription) belongs to \(owner) by a link of the backend"
+        case .tiedByAccountToken: "\(subscription) belongs to \(owner) by the account token of a purchase"
+        case .tiedByStoreAccount: "\(subscription) belongs to \(owner) by its store account"
         case .unclaimed: "\(subscription) belongs to its store account: no app user is known to own it"
         case .latestBuyer: "\(subscription) belongs to the app user of \(cause) from\(on.dropFirst(3)) on"
         case .firstBuyer: "\(subscription) stays with the app user of its first purchase, in spite of \(cause)\(on)"
         case .sharedOwnership: "\(subscription) belongs to every customer that bought or linked it"
-        case .linkMoved: "A later link moved \(key.map(\.words) ?? "a key") from one customer to another"
+        case .linkMoved:
+            "A later link moved \(key.map(\.words) ?? "a key") from "
+                + (customer == nil ? "one customer" : owner) + " to another"
         case .linkRefused:
             "A link on \(key.map(\.words) ?? "a key") counts for nothing: another customer owns it"
         case .sharedAccountToken:
@@ -185,7 +191,7 @@ extension AppliedRule {
     }
 
     private var periodWords: String {
-        period.map { " from \($0.lowerBound.words) to \($0.upperBound.words)" } ?? ""
+        (statedPeriod ?? period).map { " from \($0.lowerBound.words) to \($0.upperBound.words)" } ?? ""
     }
 
     private var since: String { period.map { " since \($0.lowerBound.words)" } ?? "" }
@@ -209,6 +215,16 @@ extension Lapse {
 }
 
 extension CustomerKey {
+    /// The customer with its id.
+    fileprivate var named: String {
+        switch kind {
+        case .link: "customer \(id.text)"
+        case .account: "the app user with account token \(id.text)"
+        case .appTransaction: "the store account with app transaction \(id.text)"
+        case .subscription: "the store account of subscription \(id.text)"
+        }
+    }
+
     fileprivate var words: String {
         switch kind {
         case .link: "a customer id"

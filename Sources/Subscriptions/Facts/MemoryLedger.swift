@@ -19,6 +19,8 @@ package struct MemoryLedger: Sendable {
 
     private struct Content {
         var stored: [DedupeKey: (position: Int64, receivedAt: Instant)] = [:]
+        /// The times of the first event of each key: a later one with the same bytes states nothing new.
+        var firstTimes: [DedupeKey: (receivedAt: Instant, occurredAt: Instant?)] = [:]
         /// The position of the last event about each subscription.
         var subscriptionHeads: [ByteString: Int64] = [:]
         var head: Int64 = 0
@@ -52,13 +54,15 @@ package struct MemoryLedger: Sendable {
         let position = content.head
         content.stored[event.dedupeKey] = (position, receivedAt)
         for subscription in event.subscriptions { content.subscriptionHeads[subscription] = position }
+        let times = content.firstTimes[event.dedupeKey] ?? (receivedAt, event.occurredAt)
+        content.firstTimes[event.dedupeKey] = times
         let companion = event.facts.companion
         for (id, facts) in event.facts.bySubscription.sorted(by: { ByteString($0.key) < ByteString($1.key) }) {
             let stated = StatedFacts(facts, about: id)
             let line = content.subscriptions.join(id, with: stated, position: position)
             content.subscriptions.change(line, position: position) { subscription in
                 subscription.fold(
-                    stated, occurredAt: event.occurredAt, receivedAt: receivedAt, position: position,
+                    stated, occurredAt: times.occurredAt, receivedAt: times.receivedAt, position: position,
                     companion: companion)
             }
             content.subscriptions.shareTransactions(

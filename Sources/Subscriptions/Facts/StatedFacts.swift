@@ -44,6 +44,13 @@ package struct StatedFacts: Sendable {
     /// True for facts of Google, which are about a purchase and not about a whole subscription.
     package var isOfPurchase: Bool { !purchases.isEmpty }
 
+    /// True if Google took back a purchase or an order.
+    package var hasVoids: Bool {
+        purchases.contains { stated in
+            if case .void = stated.fact.fact { true } else { false }
+        }
+    }
+
     /// The purchases that these facts continue, so that both are one subscription. See
     /// ``PurchaseFact/continuedPurchaseToken``.
     package var continuedPurchases: Set<String> {

@@ -8,7 +8,8 @@ extension SubscriptionFacts {
     /// Oldest report first.
     ///
     /// Reports with equal times are ordered as follows. Unsigned reports come before signed ones, since their times are
-    /// estimates. Unsigned reports are ordered by receipt, the only order that is known. Signed reports are ordered by
+    /// estimates. Unsigned reports are ordered by receipt, the only order that is known; ``StandingCancellations`` says
+    /// which of them take a cancellation back. Signed reports are ordered by
     /// whether they revoke the purchase, then by expiry, then by text, so that the order of arrival does not matter.
     package var orderedTransactions: [OrderedTransaction] {
         transactionsInOrder.map { (transaction: $0.key.boxed, statement: $0.value) }
@@ -105,7 +106,7 @@ extension Order {
     init(_ transaction: borrowing Transaction, _ statement: SubscriptionFacts.Statement, text: [UInt8]) {
         self.init(
             statedAt: statement.statedAt, isSigned: statement.isSigned, receivedAt: statement.receivedAt,
-            position: statement.position, isTakenBack: transaction.revocationDate != nil || transaction.isUpgraded,
+            position: statement.position, isTakenBack: transaction.isCancelled,
             expiresDate: transaction.expiresDate ?? .earliest, text: text)
     }
 }

@@ -26,10 +26,29 @@ package struct SubscriptionFacts: Sendable, Hashable {
         package var statedAt: Instant
         /// When the report with that time was last received.
         package var receivedAt: Instant
-        /// The position of the first event that reported it, which is the evidence.
+        /// The earliest time of a report.
+        package fileprivate(set) var firstStatedAt: Instant
+        /// The position of the event with the earliest report, which is the evidence: the order of arrival only decides
+        /// between reports of the same time.
         package var position: Int64
         /// True if `statedAt` was signed by Apple; false if it is an estimate from the dates of the body.
         package var isSigned: Bool
+        /// The times of other unsigned reports, of those that no other report is later than in both times, by `statedAt`.
+        package fileprivate(set) var others: [Times] = []
+
+        init(statedAt: Instant, receivedAt: Instant, position: Int64, isSigned: Bool) {
+            self.statedAt = statedAt
+            firstStatedAt = statedAt
+            self.receivedAt = receivedAt
+            self.position = position
+            self.isSigned = isSigned
+        }
+
+        /// The times of one report.
+        package struct Times: Sendable, Hashable {
+            package let statedAt: Instant
+            package let receivedAt: Instant
+        }
     }
 
     package struct StatedRenewal: Sendable, Hashable {
@@ -230,6 +249,17 @@ extension SubscriptionFacts {
                     writer.member("signed", entry.value.isSigned ? true : nil)
                     writer.member("receivedAt", entry.value.receivedAt)
                     writer.member("position", entry.value.position)
+                    if entry.value.firstStatedAt != entry.value.statedAt {
+                        writer.member("firstStatedAt", entry.value.firstStatedAt)
+                    }
+                    guard !entry.value.others.isEmpty else { return }
+                    writer.key("others")
+                    writer.array(entry.value.others) { writer, times in
+                        writer.object { writer in
+                            writer.member("statedAt", times.statedAt)
+                            writer.member("receivedAt", times.receivedAt)
+                        }
+                    }
                 }
             }
             writer.key("renewals")
@@ -331,15 +361,30 @@ extension SubscriptionFacts.Statement {
     /// The statement of a fact that was reported before: it keeps its latest time, so that it takes precedence over older
     /// facts, and its first position.
     init(_ statement: Self, repeating known: Self?) {
-        self = statement
-        guard let known else { return }
-        if !known.isEarlier(than: statement) { self = known }
-        position = min(known.position, statement.position)
+        self = known?.repeated(by: statement) ?? statement
     }
 
     fileprivate func isEarlier(than other: Self) -> Bool {
         (statedAt, isSigned ? 1 : 0, receivedAt) < (other.statedAt, other.isSigned ? 1 : 0, other.receivedAt)
     }
+
+    /// The statement of a fact that was reported once more.
+    fileprivate func repeated(by other: Self) -> Self {
+        let (earlier, later) = isEarlier(than: other) ? (self, other) : (other, self)
+        var latest = later
+        let first = (firstStatedAt, position) < (other.firstStatedAt, other.position) ? self : other
+        (latest.firstStatedAt, latest.position) = (first.firstStatedAt, first.position)
+        let isCovered = earlier.isSigned || later.times.covers(earlier.times)
+        if isCovered, earlier.others.isEmpty, later.others.isEmpty { return latest }
+        var candidates = Set(earlier.others + later.others + [later.times])
+        if !earlier.isSigned { candidates.insert(earlier.times) }
+        latest.others = candidates.filter { times in
+            times != later.times && !candidates.contains { $0 != times && $0.covers(times) }
+        }.sorted { $0.statedAt < $1.statedAt }
+        return latest
+    }
+
+    private var times: Times { Times(statedAt: statedAt, receivedAt: receivedAt) }
 
     fileprivate init(json: JSONValue) throws(FactsError) {
         guard let statedAt = try json.instant("statedAt") else { throw FactsError(member: "statedAt") }
@@ -347,7 +392,18 @@ extension SubscriptionFacts.Statement {
         guard let position = json["position"]?.int64 else { throw FactsError(member: "position") }
         self.init(
             statedAt: statedAt, receivedAt: receivedAt, position: position, isSigned: json["signed"]?.bool ?? false)
+        firstStatedAt = try json.instant("firstStatedAt") ?? statedAt
+        for element in json["others"]?.elements ?? [] {
+            guard let statedAt = try element.instant("statedAt"), let receivedAt = try element.instant("receivedAt")
+            else { throw FactsError(member: "others") }
+            others.append(Times(statedAt: statedAt, receivedAt: receivedAt))
+        }
     }
+}
+
+extension SubscriptionFacts.Statement.Times {
+    /// True if this report is at least as late as the other one in both times.
+    fileprivate func covers(_ other: Self) -> Bool { statedAt >= other.statedAt && receivedAt >= other.receivedAt }
 }
 
 extension JSONValue {

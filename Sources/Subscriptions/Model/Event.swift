@@ -23,7 +23,8 @@ package struct Event: Sendable, Hashable {
     package var occurredAt: Instant?
     package var transactions: [Transaction]
     package var renewals: [RenewalInfo]
-    /// All other fields of a signed notification, as an object. Nil for V1.
+    /// All other fields of a signed notification, as an object. Nil for V1, except for the subscription that a question
+    /// names without a row of it.
     package var details: CanonicalJSON?
     /// The customer links that a backend sent. Nil for Apple's notifications.
     package var link: LinkStatement?

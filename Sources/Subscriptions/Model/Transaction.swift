@@ -165,21 +165,13 @@ package struct Transaction: Sendable, Hashable {
 
     /// The fields that decide how access ends, with values that this version does not know.
     package var unknownValues: [(field: UnknownValue.Field, value: String)] {
-        var values: [(UnknownValue.Field, String)] = []
-        if let revocationType,
-            !["REFUND_FULL", "REFUND_PRORATED", "FAMILY_REVOKE", "ASSIGNMENT_REVOKE", Self.earlyEnd, Self.unitRefund]
-                .contains(revocationType)
-        {
-            values.append((.revocationType, revocationType))
-        }
-        // Of a known kind, the reason decides nothing: Google's voids have many.
-        if revocationType == nil, let revocationReason, !(0...1).contains(revocationReason) {
-            values.append((.revocationReason, String(revocationReason)))
-        }
-        if let inAppOwnershipType, !["PURCHASED", "FAMILY_SHARED", "ASSIGNED"].contains(inAppOwnershipType) {
-            values.append((.inAppOwnershipType, inAppOwnershipType))
-        }
-        return values.map { (field: $0.0, value: UnknownValue.short($0.1)) }
+        [
+            UnknownValue.Field.revocationType.unknown(revocationType),
+            // Of a known kind, the reason decides nothing: Google's voids have many.
+            UnknownValue.Field.revocationReason.unknown(
+                revocationType == nil ? revocationReason.map { String($0) } : nil),
+            UnknownValue.Field.inAppOwnershipType.unknown(inAppOwnershipType),
+        ].compactMap(\.self)
     }
 
     /// The fields and values that this version does not know, as an explanation names them; nil if there are none.

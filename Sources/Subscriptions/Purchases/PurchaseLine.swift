@@ -183,12 +183,19 @@ extension PurchaseLine {
         return found
     }
 
+    /// The event of the void whose time and reason count.
+    private func decisiveVoidPositions(of period: PurchaseTrack.Period, _ history: PurchaseHistory) -> [Int64] {
+        let voids = history.voids(of: period.orderId, isNewest: history.newestOrder == period.orderId)
+        let decisive = voids.map(\.void).decisive
+        return voids.first { $0.void == decisive }.map { [$0.position] } ?? []
+    }
+
     /// The events that ended the period early. The replacement is the token of the purchase.
     private func exactEnd(
         of transaction: Transaction, _ period: PurchaseTrack.Period, _ history: PurchaseHistory
     ) -> Subscription.ResolvedTransaction.ExactEnd {
         if transaction.isRefunded {
-            return .init(positions: voidPositions(of: period, history))
+            return .init(positions: decisiveVoidPositions(of: period, history))
         }
         return .init(
             positions: period.cutPosition.map { [$0] } ?? [],
@@ -238,7 +245,7 @@ extension PurchaseLine {
             guard !transaction.isRefunded else {
                 rules.collect(
                     .takingBackGrace(
-                        of: transaction, grace.start..<grace.end, voidPositions(of: period, history)))
+                        of: transaction, grace.start..<grace.end, decisiveVoidPositions(of: period, history)))
                 continue
             }
             let isReplaced = history.replacedAt.map { grace.end >= $0 } ?? false

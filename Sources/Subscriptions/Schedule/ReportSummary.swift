@@ -9,6 +9,8 @@ package struct ReportSummary: Sendable, Hashable {
     /// True if any fact was not signed. Such facts come from V1 notifications and from answers about receipts, which
     /// contain a receipt to ask with.
     package let hasUnsigned: Bool
+    /// When the last report was received that contradicts a cancellation without taking it back; nil if none does.
+    let contradictedAt: Instant?
 
     init(_ facts: SubscriptionFacts) {
         var latestAt: Instant?
@@ -24,5 +26,6 @@ package struct ReportSummary: Sendable, Hashable {
         self.latestAt = latestAt
         self.hasSigned = hasSigned
         self.hasUnsigned = hasUnsigned
+        contradictedAt = hasUnsigned ? StandingCancellations.contradiction(in: facts) : nil
     }
 }

@@ -9,10 +9,21 @@ extension Subscription {
     /// If only signed reports are known, the App Store Server API is asked, and lost notifications are fetched the day
     /// after. Then nothing is asked within grace, because access ends by the clock, and less often after it.
     ///
+    /// Soon after a report that contradicts a cancellation, the App Store is asked which of them is right: its answer is
+    /// later than both.
+    ///
     /// - Parameter last: When the state was last confirmed: by the latest report (``reports``), or by a later check
     ///   that changed nothing. The next check is later than that.
     package func nextCheck(after last: Instant?, policy: CheckPolicy) -> StoreCheck? {
         if let purchase = currentPurchase { return nextCheck(of: purchase, after: last ?? .earliest) }
+        let regular = nextRegularCheck(after: last, policy: policy)
+        guard let settled = reports.contradictedAt?.advanced(byMilliseconds: CheckRhythm.contradictionMilliseconds),
+            settled > last ?? .earliest, settled < regular?.dueAt ?? .latest
+        else { return regular }
+        return StoreCheck(dueAt: settled, reason: .end)
+    }
+
+    private func nextRegularCheck(after last: Instant?, policy: CheckPolicy) -> StoreCheck? {
         guard let period = periodToRenew else { return nil }
         let last = last ?? .earliest
         let end = period.end
@@ -70,6 +81,9 @@ private struct CheckRhythm {
     private static let minute: Int64 = 60_000
     private static let hour = 60 * minute
     private static let day = 24 * hour
+
+    /// From the report that contradicts a cancellation to the check.
+    static let contradictionMilliseconds = 5 * minute
 
     private var isShort: Bool { periodMilliseconds < Self.day }
 

@@ -1,4 +1,5 @@
 import AppStore
+import Encoding
 import Foundation
 import HTTPServer
 import StoreClient
@@ -7,7 +8,7 @@ import Subscriptions
 /// The apps file: an array of
 /// `{"bundleId": "com.example.app", "appAppleId": 1234567890, "environments": ["Production", "Sandbox"],
 /// "sharedSecrets": ["…"], "acceptWithoutSecret": false, "ownership": "latest-buyer", "maxStoreAccountsPerToken": 10,
-/// "checkLead": "PT6H", "receipts": {"callsPerMinute": 300, "concurrency": 8, "polling": true}, "serverAPI": {"issuerId":
+/// "checkLead": "PT6H", "listeningSince": "2026-11-27T08:00:00Z", "receipts": {"callsPerMinute": 300, "concurrency": 8, "polling": true}, "serverAPI": {"issuerId":
 /// "…", "keyId": "…", "keyFile": "SubscriptionKey.p8"}}`. Only the bundle id is required. An object with `packageName` is
 /// an app of Google Play, see ``GoogleAppEntry``. Both may have the member of ``AssertionEntry``.
 enum AppsFile {
@@ -28,6 +29,7 @@ enum AppsFile {
         let ownership: String?
         let maxStoreAccountsPerToken: Int?
         let checkLead: String?
+        let listeningSince: String?
         let receipts: Receipts?
         let serverAPI: ServerAPI?
     }
@@ -77,6 +79,7 @@ enum AppsFile {
                         storeAccountsPerTokenMax: try storeAccountsPerToken(entry.maxStoreAccountsPerToken, place)),
                     callBudget: try callBudget(entry.receipts, place), checks: try checks(entry.checkLead, place),
                     polling: entry.receipts?.polling ?? true,
+                    listeningSince: try listeningSince(entry.listeningSince, place),
                     serverAPIKey: try entry.serverAPI.map { (api) throws(SettingError) in
                         try ServerAPIKeyFile.read(
                             api.keyFile, besides: path, issuerId: api.issuerId, keyId: api.keyId, place)
@@ -89,7 +92,7 @@ enum AppsFile {
     private static func refuseUnknownKeys(_ entries: [[String: Any]], _ path: String) throws(SettingError) {
         let known: Set = [
             "bundleId", "appAppleId", "environments", "sharedSecrets", "acceptWithoutSecret", "ownership",
-            "maxStoreAccountsPerToken", "checkLead", "receipts", "serverAPI",
+            "maxStoreAccountsPerToken", "checkLead", "listeningSince", "receipts", "serverAPI",
         ]
         let knownOfReceipts: Set = ["callsPerMinute", "concurrency", "polling"]
         let knownOfServerAPI: Set = ["issuerId", "keyId", "keyFile"]
@@ -116,6 +119,16 @@ enum AppsFile {
                 description: "\(place): a shared secret is shorter than \(App.sharedSecretBytesMin) bytes: expected "
                     + "the 32 hexadecimal digits of App Store Connect")
         }
+    }
+
+    private static func listeningSince(_ text: String?, _ place: String) throws(SettingError) -> Instant? {
+        guard let text else { return nil }
+        guard let instant = Instant(iso8601: text) else {
+            throw SettingError(
+                description: "\(place): unknown listeningSince \"\(text)\": expected an instant such as "
+                    + "2026-11-27T08:00:00Z")
+        }
+        return instant
     }
 
     /// Parses the name of a policy; nil selects ``OwnershipPolicy/standard``.
