@@ -54,13 +54,18 @@ struct ChronicleTests {
     @Test("an item beside another one is also bought, and each is renewed by itself")
     func items() {
         func item(_ id: String, _ start: String, _ end: String) -> Transaction {
-            row(id, start, end) { $0.productId = "extra" }
+            // What is bought for another reason than a purchase replaces no plan.
+            row(id, start, end) {
+                $0.productId = "extra"
+                $0.transactionReason = "RENEWAL"
+            }
         }
+        let february = Self.changed(Self.february) { $0.transactionReason = "RENEWAL" }
         #expect(
             Self.history(
                 [
                     Told("2026-01-01", [Self.january]), Told("2026-01-15", [item("21", "2026-01-15", "2026-02-15")]),
-                    Told("2026-02-01", [Self.february]), Told("2026-02-15", [item("22", "2026-02-15", "2026-03-01")]),
+                    Told("2026-02-01", [february]), Told("2026-02-15", [item("22", "2026-02-15", "2026-03-01")]),
                 ], through: "2026-02-20") == [
                     "2026-01-01 bought (1)", "2026-01-15 also bought (2)", "2026-02-01 renewed (3)",
                     "2026-02-15 renewed (4)",
