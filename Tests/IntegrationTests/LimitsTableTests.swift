@@ -32,6 +32,11 @@ struct LimitsTableTests {
         "notifications of a local environment": "\(HTTP.localEventsMax)",
         "rate of a local environment": "\(HTTP.localEventsPerSecond)/s, bursts of \(HTTP.localBurstEventsMax)",
         "hand-ins of a customer": "\(HTTP.handInBurstMax), then \(HTTP.handInsPerSecond)/s",
+        "requests of an app's user": "\(HTTP.userRequestBurstMax), then \(HTTP.userRequestsPerSecond)/s",
+        "requests of apps from one address": "\(HTTP.appRequestBurstMax), then \(HTTP.appRequestsPerSecond)/s",
+        "assertion about an app's user": "\(bytes(HTTP.assertionBytesMax)), \(seconds(HTTP.assertionMax))",
+        "validity of a signed answer":
+            "\(seconds(HTTP.signedAnswerMax)), \(seconds(HTTP.signedNothingMax)) without entitlements",
         "push without authentication": bytes(HTTP.openPushBytesMax),
         "rate of pushes without authentication":
             "\(bytes(HTTP.openPushBytesPerSecond))/s, bursts of \(bytes(HTTP.openPushBurstBytesMax))",
