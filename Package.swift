@@ -7,7 +7,9 @@ let optimisedInDebugBuilds: [SwiftSetting] = [.unsafeFlags(["-O"], .when(configu
 let package = Package(
     name: "subledger",
     products: [
-        .executable(name: "subledger", targets: ["subledger"])
+        .executable(name: "subledger", targets: ["subledger"]),
+        // For receivers of webhooks.
+        .library(name: "StandardWebhooks", targets: ["StandardWebhooks"]),
     ],
     dependencies: [
         // The command line: parsing, help, exit statuses.
@@ -158,6 +160,8 @@ let package = Package(
                 "Encoding", "EventLog", "Postgres", "Subscriptions",
                 .product(name: "Logging", package: "swift-log"),
             ]),
+        // Signs and verifies webhooks by Standard Webhooks 1.0.0. Also for receivers, so it depends on nothing else here.
+        .target(name: "StandardWebhooks", dependencies: [.product(name: "Crypto", package: "swift-crypto")]),
         // A PostgreSQL client over libpq, and the private PostgreSQL server.
         .target(
             name: "Postgres",
@@ -205,6 +209,10 @@ let package = Package(
             ],
             path: "Tests/Storm"),
         .testTarget(name: "EncodingTests", dependencies: ["Encoding", "TestSupport"]),
+        .testTarget(
+            name: "StandardWebhooksTests",
+            dependencies: ["StandardWebhooks", .product(name: "Crypto", package: "swift-crypto")],
+            exclude: ["Fixtures/README.md", "Fixtures/reference.py"], resources: [.copy("Fixtures/reference.json")]),
         .testTarget(name: "SubscriptionsTests", dependencies: ["Encoding", "Subscriptions", "TestSupport"]),
         .testTarget(
             name: "AppStoreTests",
