@@ -40,8 +40,9 @@ let package = Package(
         .executableTarget(
             name: "subledger",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "HTTPServer", "PlayStore", "Postgres", "Projector", "Readers",
-                "SimulatedStore", "SimulatorClient", "StoreClient", "StoreSimulator", "Subscriptions", "Verification",
+                "AppStore", "Encoding", "EventLog", "HTTPServer", "Outbound", "PlayStore", "Postgres", "Projector",
+                "Readers", "SimulatedStore", "SimulatorClient", "StandardWebhooks", "StoreClient", "StoreSimulator",
+                "Subscriptions", "Verification",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Configuration", package: "swift-configuration"),
@@ -54,8 +55,8 @@ let package = Package(
         .target(
             name: "HTTPServer",
             dependencies: [
-                "AppStore", "CResources", "Console", "Encoding", "EventLog", "PlayStore", "Readers", "StoreClient",
-                "Subscriptions",
+                "AppStore", "CResources", "Console", "Encoding", "EventLog", "Outbound", "PlayStore", "Readers",
+                "StandardWebhooks", "StoreClient", "Subscriptions",
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
@@ -131,6 +132,16 @@ let package = Package(
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ]),
+        // Delivers changes to endpoints, and passes notifications on.
+        .target(
+            name: "Outbound",
+            dependencies: [
+                "Encoding", "EventLog", "Postgres", "Readers", "StandardWebhooks", "StoreClient", "Subscriptions",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
             ]),
         // Checks log and projections against the bodies and their signatures.
         .target(
@@ -209,6 +220,7 @@ let package = Package(
             ],
             path: "Tests/Storm"),
         .testTarget(name: "EncodingTests", dependencies: ["Encoding", "TestSupport"]),
+        .testTarget(name: "OutboundTests", dependencies: ["Encoding", "Outbound", "StandardWebhooks"]),
         .testTarget(
             name: "StandardWebhooksTests",
             dependencies: ["StandardWebhooks", .product(name: "Crypto", package: "swift-crypto")],
@@ -271,9 +283,9 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "HTTPServer", "PlayStore", "Postgres", "Projector", "Readers",
-                "SimulatedStore", "StoreClient", "StoreSimulator", "Subscriptions", "TestSupport", "Verification",
-                "subledger",
+                "AppStore", "Encoding", "EventLog", "HTTPServer", "Outbound", "PlayStore", "Postgres", "Projector",
+                "Readers", "SimulatedStore", "StandardWebhooks", "StoreClient", "StoreSimulator", "Subscriptions",
+                "TestSupport", "Verification", "subledger",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),

@@ -10,7 +10,7 @@ struct Subledger: AsyncParsableCommand {
             Serve.self, Migrate.self, Inspect.self, Fold.self, Simulate.self, ProjectorCommand.self, Rebuild.self,
             Verify.self, HeadCommand.self, EvidenceCommand.self, VerifyEvidence.self, CompareSources.self, Explain.self,
             ReceiptCommand.self, Poll.self, Backfill.self, Audit.self, Probe.self, Extend.self,
-            AccountTokenCommand.self, ProductCommand.self, TokenCommand.self,
+            AccountTokenCommand.self, ProductCommand.self, WebhookCommand.self, TokenCommand.self,
         ])
 }
 

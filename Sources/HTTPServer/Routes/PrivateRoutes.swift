@@ -12,6 +12,7 @@ package struct PrivateRoutes {
     let submit: Group
     let read: Group
     let link: Group
+    let webhooks: Group
     let admin: Group
     /// Routes of the console, which ask for a session themselves. They are for browsers, not part of the HTTP API.
     let console: Group
@@ -26,6 +27,7 @@ package struct PrivateRoutes {
         submit = router.group().add(middleware: RequiresScope(scope: .submit, tokens: tokens))
         read = router.group().add(middleware: RequiresScope(scope: .read, tokens: tokens))
         link = router.group().add(middleware: RequiresScope(scope: .link, tokens: tokens))
+        webhooks = router.group().add(middleware: RequiresScope(scope: .webhooks, tokens: tokens))
         admin = router.group().add(middleware: RequiresScope(scope: .admin, tokens: tokens))
         console = router.group()
     }
