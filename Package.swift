@@ -64,7 +64,7 @@ let package = Package(
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            exclude: ["OpenAPI/openapi.json"]),
+            exclude: ["OpenAPI/asyncapi.json", "OpenAPI/openapi.json"]),
         // The console's pages: values of readers in, HTML and CSV out. HTML is written by a typed builder of its own: a
         // misspelt name does not compile, links are made only from addresses of the console, and drawings are computed.
         .target(
@@ -139,6 +139,7 @@ let package = Package(
             dependencies: [
                 "Encoding", "EventLog", "Postgres", "Readers", "StandardWebhooks", "StoreClient", "Subscriptions",
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),

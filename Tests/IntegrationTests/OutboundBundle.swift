@@ -98,9 +98,13 @@ struct OutboundBundle {
 
     /// The first column of a query, as text.
     func values(_ sql: StaticString) async throws -> [String] {
-        let rows = try await owner.query(Statement("test", SQL(stringLiteral: sql)), deadline: .now + .seconds(20))
+        // A session knows a statement by its name.
+        let connection = try await TestCluster.connect(database)
+        let rows = try await connection.query(
+            Statement("test", SQL(stringLiteral: sql)), deadline: .now + .seconds(20))
         var values: [String] = []
         for row in rows { values.append(try row.value(at: 0)) }
+        await connection.close()
         return values
     }
 
@@ -130,7 +134,7 @@ struct OutboundBundle {
     /// Runs a process that delivers, during the test.
     func delivering(
         timeout: Duration = .seconds(10), allowsPrivate: Bool = true, resolver: HostResolver = .system,
-        forwards: Set<String> = [], metrics: MetricsRegistry = MetricsRegistry(),
+        forwards: [Forward] = [], metrics: MetricsRegistry = MetricsRegistry(),
         _ test: (OutboundDelivery) async throws -> Void
     ) async throws {
         let logger = logs.logger

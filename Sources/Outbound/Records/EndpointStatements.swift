@@ -99,6 +99,26 @@ enum EndpointStatements {
         from size
         """)
 
+    static let setKinds = Statement(
+        "endpoint_set_kinds",
+        """
+        with changed as (
+          update subledger.endpoint
+          set kinds = nullif($2::text[], '{}')
+          where endpoint_id = $1
+            and kinds is distinct from nullif($2::text[], '{}')
+          returning endpoint_id
+        ),
+        raised as (
+          update subledger.endpoint_cursor
+          set generation = generation + 1
+          from changed
+          where endpoint_cursor.endpoint_id = changed.endpoint_id
+        )
+        select count(*)
+        from changed
+        """)
+
     static let disable = Statement(
         "endpoint_disable",
         """

@@ -89,6 +89,11 @@ package struct EndpointStore: Sendable {
         }
     }
 
+    /// Sets which kinds or sources an endpoint gets.
+    func setKinds(of endpoint: Endpoint) async throws(ReadError) {
+        _ = try await change(EndpointStatements.setKinds, [Parameter(endpoint.id), .array(endpoint.kinds ?? [])])
+    }
+
     /// Stops the deliveries to an endpoint; its cursor stays.
     ///
     /// - Returns: False if there is no such endpoint.

@@ -21,8 +21,8 @@ package final class OutboundDelivery: Sendable {
     private let leadership: StreamLeadership
     private let settings: EndpointClientSettings
     private let context: DeliveryContext
-    /// Ids of endpoints of the apps file; others that pass notifications on are not served.
-    private let forwards: Set<String>
+    /// Those of the apps file. What passed notifications on before and is not among them is not served.
+    private let forwards: [Forward]
     private let latest = Mutex(DeliveryLog.Figures())
     private let running = Mutex<Set<DeliveryLog.Task>>([])
     private let pruneAt = Mutex<Instant?>(nil)
@@ -38,7 +38,7 @@ package final class OutboundDelivery: Sendable {
     ///   - random: Returns numbers from 0 up to but excluding 1, for the pauses after failures.
     package init(
         pool: PostgresPool, changes: ChangeReader, changeSignal: ChangeSignal, eventSignal: ChangeSignal,
-        leadership: StreamLeadership, forwards: Set<String> = [], keyFile: WebhookKeyFile?,
+        leadership: StreamLeadership, forwards: [Forward] = [], keyFile: WebhookKeyFile?,
         settings: EndpointClientSettings, clock: StoreClock, plan: RetryPlan = .standard,
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
         metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
@@ -74,11 +74,15 @@ package final class OutboundDelivery: Sendable {
 
     /// Starts and ends the deliveries to endpoints, as they are added, changed and led.
     private func serve() async {
+        let ids = Set(forwards.map(\.id))
         await withDiscardingTaskGroup { group in
+            var isInStep = false
             while !Task.isCancelled {
                 do throws(ReadError) {
+                    if !isInStep { try await matchForwards() }
+                    isInStep = true
                     let tasks = try await log.tasks().filter { task in
-                        task.endpoint.purpose == .changes || forwards.contains(task.endpoint.id)
+                        task.endpoint.purpose == .changes || ids.contains(task.endpoint.id)
                     }
                     let led = try await leadership.lead(Set(tasks.map(\.streamId)).sorted())
                     for task in tasks where led.contains(task.streamId) {
@@ -103,6 +107,27 @@ package final class OutboundDelivery: Sendable {
         }
     }
 
+    /// Adds the endpoints of the apps file that are not known yet, which begin with the next event, and disables those that
+    /// it no longer names.
+    private func matchForwards() async throws(ReadError) {
+        let store = EndpointStore(pool: pool)
+        let known = try await store.list().map(\.endpoint).filter { $0.purpose == .events }
+        for endpoint in known where endpoint.state.isActive && !forwards.contains(where: { $0.id == endpoint.id }) {
+            _ = try await store.disable(endpoint.id, for: .removed, at: context.clock.date())
+        }
+        for forward in forwards {
+            let endpoint = forward.endpoint(createdAt: context.clock.date())
+            switch try await store.add(endpoint, after: nil) {
+            case .added: context.log(.info, "endpoint for notifications added", endpoint)
+            case .exists:
+                try await store.setKinds(of: endpoint)
+                let old = known.first { $0.id == endpoint.id }
+                if case .disabled(.removed, _) = old?.state { _ = try await store.enable(endpoint.id) }
+            case .full: context.log(.error, "too many endpoints: notifications are not passed on", endpoint)
+            }
+        }
+    }
+
     private func deliver(_ task: DeliveryLog.Task) async {
         guard let place = try? await log.takeOver(task) else { return }
         let task = place.task
@@ -116,7 +141,7 @@ package final class OutboundDelivery: Sendable {
                     now: context.clock.date)
                 await EndpointDelivery(task, source, client, place: place, context).run()
             case .events:
-                let source = EventSource(
+                let source = EventFeed(
                     pool: pool, signal: eventSignal, endpoint: task.endpoint, streamId: task.streamId)
                 await EndpointDelivery(task, source, client, place: place, context).run()
             }

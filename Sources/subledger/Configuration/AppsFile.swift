@@ -7,8 +7,8 @@ import Subscriptions
 /// `{"bundleId": "com.example.app", "appAppleId": 1234567890, "environments": ["Production", "Sandbox"],
 /// "sharedSecrets": ["…"], "acceptWithoutSecret": false, "ownership": "latest-buyer", "maxStoreAccountsPerToken": 10,
 /// "checkLead": "PT6H", "receipts": {"callsPerMinute": 300, "concurrency": 8, "polling": true}, "serverAPI": {"issuerId":
-/// "…", "keyId": "…", "keyFile": "SubscriptionKey.p8"}}`. Only the bundle id is required. An object with `packageName` is
-/// an app of Google Play, see ``GoogleAppEntry``.
+/// "…", "keyId": "…", "keyFile": "SubscriptionKey.p8"}, "forward": […]}`. Only the bundle id is required. An object with
+/// `packageName` is an app of Google Play, see ``GoogleAppEntry``; ``ForwardEntries`` reads `forward`.
 enum AppsFile {
     /// The apps of both stores.
     struct Content {
@@ -85,7 +85,7 @@ enum AppsFile {
     private static func refuseUnknownKeys(_ entries: [[String: Any]], _ path: String) throws(SettingError) {
         let known: Set = [
             "bundleId", "appAppleId", "environments", "sharedSecrets", "acceptWithoutSecret", "ownership",
-            "maxStoreAccountsPerToken", "checkLead", "receipts", "serverAPI",
+            "maxStoreAccountsPerToken", "checkLead", "receipts", "serverAPI", "forward",
         ]
         let knownOfReceipts: Set = ["callsPerMinute", "concurrency", "polling"]
         let knownOfServerAPI: Set = ["issuerId", "keyId", "keyFile"]

@@ -17,6 +17,8 @@ struct OutboundServices {
     struct Settings {
         /// Nil without one.
         var keyFile: WebhookKeyFile?
+        /// See ``Forward``.
+        var forwards: [Forward] = []
         var client = EndpointClientSettings(allowsPrivate: false)
     }
 
@@ -30,8 +32,8 @@ struct OutboundServices {
                 pool: poller, changes: ChangeReader(pool: reader),
                 changeSignal: ChangeSignal(listener: listener, logger: logger),
                 eventSignal: ChangeSignal(listener: listener, channel: "subledger_event", logger: logger),
-                leadership: StreamLeadership(elector, for: .endpoints), keyFile: settings.keyFile,
-                settings: settings.client, clock: clock, logger: logger))
+                leadership: StreamLeadership(elector, for: .endpoints), forwards: settings.forwards,
+                keyFile: settings.keyFile, settings: settings.client, clock: clock, logger: logger))
         pools = [poller, reader]
     }
 }

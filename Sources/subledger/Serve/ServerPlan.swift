@@ -51,7 +51,7 @@ extension ServerPlan {
                 connectionsPerAddress: try settings.privateConnectionsPerAddress(), front: try settings.privateFront(),
                 onListening: { _ in onListening() }),
             outbound: OutboundServices.Settings(
-                keyFile: try settings.webhookKeyFile(),
+                keyFile: try settings.webhookKeyFile(), forwards: try settings.forwards(),
                 client: EndpointClientSettings(allowsPrivate: try settings.allowsPrivateEndpoints())))
     }
 }

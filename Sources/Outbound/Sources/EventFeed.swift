@@ -5,7 +5,7 @@ import Readers
 import Subscriptions
 
 /// The notifications of the log, to be passed on as the stores sent them.
-struct EventSource: MessageSource {
+struct EventFeed: MessageSource {
     /// Has the rights of `subledger_poller`.
     let pool: PostgresPool
     /// Hears of events.
