@@ -11,6 +11,8 @@ let package = Package(
     products: [
         .executable(name: "subledger", targets: ["subledger"]),
         .library(name: "SubledgerClient", targets: ["SubledgerClient"]),
+        // For receivers of webhooks.
+        .library(name: "StandardWebhooks", targets: ["StandardWebhooks"]),
     ],
     dependencies: [
         // The command line: parsing, help, exit statuses.
@@ -41,8 +43,9 @@ let package = Package(
         .executableTarget(
             name: "subledger",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "HTTPServer", "PlayStore", "Postgres", "Projector", "Readers",
-                "SimulatedStore", "SimulatorClient", "StoreClient", "StoreSimulator", "Subscriptions", "Verification",
+                "AppStore", "Encoding", "EventLog", "HTTPServer", "Outbound", "PlayStore", "Postgres", "Projector",
+                "Readers", "SimulatedStore", "SimulatorClient", "StandardWebhooks", "StoreClient", "StoreSimulator",
+                "Subscriptions", "Verification",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Configuration", package: "swift-configuration"),
@@ -55,8 +58,8 @@ let package = Package(
         .target(
             name: "HTTPServer",
             dependencies: [
-                "AppStore", "CResources", "Console", "Encoding", "EventLog", "PlayStore", "Readers", "StoreClient",
-                "Subscriptions",
+                "AppStore", "CResources", "Console", "Encoding", "EventLog", "Outbound", "PlayStore", "Readers",
+                "StandardWebhooks", "StoreClient", "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),
@@ -65,7 +68,7 @@ let package = Package(
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ],
-            exclude: ["OpenAPI/openapi.json"]),
+            exclude: ["OpenAPI/asyncapi.json", "OpenAPI/openapi.json"]),
         // The console's pages: values of readers in, HTML and CSV out. HTML is written by a typed builder of its own: a
         // misspelt name does not compile, links are made only from addresses of the console, and drawings are computed.
         .target(
@@ -134,6 +137,17 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ]),
+        // Delivers changes to endpoints, and passes notifications on.
+        .target(
+            name: "Outbound",
+            dependencies: [
+                "Encoding", "EventLog", "Postgres", "Readers", "StandardWebhooks", "StoreClient", "Subscriptions",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                .product(name: "Crypto", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+            ]),
         // Checks log and projections against the bodies and their signatures.
         .target(
             name: "Verification",
@@ -162,6 +176,8 @@ let package = Package(
                 "Encoding", "EventLog", "Postgres", "Subscriptions",
                 .product(name: "Logging", package: "swift-log"),
             ]),
+        // Signs and verifies webhooks by Standard Webhooks 1.0.0. Also for receivers, so it depends on nothing else here.
+        .target(name: "StandardWebhooks", dependencies: [.product(name: "Crypto", package: "swift-crypto")]),
         // A PostgreSQL client over libpq, and the private PostgreSQL server.
         .target(
             name: "Postgres",
@@ -219,6 +235,11 @@ let package = Package(
             // Compiles the adapter for StoreKit against a stub.
             swiftSettings: [.define("STOREKIT_STUB", .when(platforms: [.linux]))]),
         .testTarget(name: "EncodingTests", dependencies: ["Encoding", "TestSupport"]),
+        .testTarget(name: "OutboundTests", dependencies: ["Encoding", "Outbound", "StandardWebhooks"]),
+        .testTarget(
+            name: "StandardWebhooksTests",
+            dependencies: ["StandardWebhooks", .product(name: "Crypto", package: "swift-crypto")],
+            exclude: ["Fixtures/README.md", "Fixtures/reference.py"], resources: [.copy("Fixtures/reference.json")]),
         .testTarget(name: "SubscriptionsTests", dependencies: ["Encoding", "Subscriptions", "TestSupport"]),
         .testTarget(
             name: "AppStoreTests",
@@ -277,9 +298,9 @@ let package = Package(
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "HTTPServer", "PlayStore", "Postgres", "Projector", "Readers",
-                "SimulatedStore", "StoreClient", "StoreSimulator", "SubledgerClient", "Subscriptions", "TestSupport",
-                "Verification", "subledger",
+                "AppStore", "Encoding", "EventLog", "HTTPServer", "Outbound", "PlayStore", "Postgres", "Projector",
+                "Readers", "SimulatedStore", "StandardWebhooks", "StoreClient", "StoreSimulator", "SubledgerClient",
+                "Subscriptions", "TestSupport", "Verification", "subledger",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),

@@ -34,6 +34,8 @@
 --   receipt                                                 receipts that were handed in   no
 --   quarantine, quarantine_size                             of apps not configured         no
 --   consumption_policy, consumption_answer                  answers to refund requests     no
+--   endpoint, endpoint_cursor, endpoint_delivery,
+--   endpoint_attempt                                        outbound delivery              no
 --   token, console_session, console_ticket                  access tokens, logins          no
 --   privileges on tables
 --
@@ -51,6 +53,7 @@
 --   receipts        comments
 --   quarantine      comments
 --   refund requests comments, view refund_request
+--   endpoints       comments
 --   tokens          comments
 --   analysts        schema analyst: views, nothing is stored
 --   privileges on views and functions, triggers, ownership
@@ -59,9 +62,9 @@
 -- the stream, so apps and environments never mix. schema_version, certificate_verdict, ocsp_response, product,
 -- product_entitlement, exchange_rate, commission, tax_rate, app_ownership, app_join, app_checks, consumption_policy,
 -- token, console_session, console_ticket, receipt, google_purchase, google_notification, google_void,
--- google_void_audit, turn, quarantine and quarantine_size do not belong to a stream; that of a receipt or of a purchase
--- of Google Play is known only after the store's answer, and that of a notification in quarantine only after its app was
--- configured.
+-- google_void_audit, turn, quarantine, quarantine_size and the tables of endpoints do not belong to a stream; that of a
+-- receipt or of a purchase of Google Play is known only after the store's answer, and that of a notification in
+-- quarantine only after its app was configured.
 
 create schema subledger;
 create schema analyst;
@@ -1051,6 +1054,77 @@ create table subledger.consumption_answer (
 create index consumption_answer_next_at_idx on subledger.consumption_answer (stream_id, next_at)
   where state = 'pending';
 
+-- Endpoints ---------------------------------------------------------------------------------------------------------
+-- Where changes are delivered and notifications are passed on. The cursor of an endpoint passes what was delivered, and
+-- what is recorded as waiting, so only that has rows. Secrets are in a file, never here.
+
+create table subledger.endpoint (
+  endpoint_id   text        not null,
+  purpose       text        not null,
+  app           text        not null,
+  environment   text        not null,
+  url           text        not null,
+  kinds         text[],
+  signature     text        not null,
+  state         text        not null default 'active',
+  disabled_for  text,
+  disabled_at   timestamptz,
+  created_at    timestamptz not null,
+  constraint endpoint_pkey primary key (endpoint_id),
+  constraint endpoint_endpoint_id_check check (endpoint_id ~ '^(end|fwd)_[0-9a-f]{16}$'),
+  constraint endpoint_purpose_check check (purpose = case left(endpoint_id, 3) when 'end' then 'changes' else 'events' end),
+  constraint endpoint_app_check check (app <> ''),
+  constraint endpoint_environment_check
+    check (environment in ('production', 'sandbox', 'xcode', 'local_testing', 'unknown')),
+  constraint endpoint_url_check check (url ~ '^https?://'),
+  constraint endpoint_kinds_check check (cardinality(kinds) > 0),
+  constraint endpoint_signature_check check (signature in ('v1', 'v1a', 'none')),
+  constraint endpoint_state_check check (state in ('active', 'disabled')),
+  constraint endpoint_disabled_check check (
+    (state = 'disabled') = (disabled_at is not null)
+    and (disabled_at is null) = (disabled_for is null)
+    and disabled_for in ('operator', 'gone', 'failing', 'removed')
+  )
+);
+
+create table subledger.endpoint_cursor (
+  endpoint_id   text        not null,
+  number        bigint      not null,
+  generation    bigint      not null default 0,
+  failing_since timestamptz,
+  succeeded_at  timestamptz,
+  constraint endpoint_cursor_pkey primary key (endpoint_id),
+  constraint endpoint_cursor_number_check check (number >= 0),
+  constraint endpoint_cursor_generation_check check (generation >= 0)
+)
+with (fillfactor = 10);
+
+create table subledger.endpoint_delivery (
+  endpoint_id text        not null,
+  number      bigint      not null,
+  line        text        not null,
+  state       text        not null,
+  attempts    integer     not null,
+  next_at     timestamptz,
+  ended_at    timestamptz,
+  constraint endpoint_delivery_pkey primary key (endpoint_id, number),
+  constraint endpoint_delivery_number_check check (number > 0),
+  constraint endpoint_delivery_state_check check (state in ('waiting', 'exhausted')),
+  constraint endpoint_delivery_attempts_check check (attempts >= 0),
+  constraint endpoint_delivery_ended_at_check check ((state = 'exhausted') = (ended_at is not null))
+);
+
+create table subledger.endpoint_attempt (
+  endpoint_id  text        not null,
+  attempted_at timestamptz not null,
+  number       bigint      not null,
+  result       text        not null,
+  status       integer,
+  milliseconds integer     not null,
+  constraint endpoint_attempt_pkey primary key (endpoint_id, attempted_at, number),
+  constraint endpoint_attempt_milliseconds_check check (milliseconds >= 0)
+);
+
 -- Tokens ------------------------------------------------------------------------------------------------------------
 -- Backends send a token with each request to the private listener. A token is valid for all streams. The owner of the
 -- schema creates and revokes tokens; the server reads them as subledger_authenticator, which also keeps the logins to the
@@ -1067,7 +1141,7 @@ create table subledger.token (
   constraint token_pkey primary key (token_id),
   constraint token_token_id_check check (token_id ~ '^[0-9a-f]{12}$'),
   constraint token_secret_sha256_check check (octet_length(secret_sha256) = 32),
-  constraint token_scope_check check (scope in ('publishable', 'submit', 'read', 'link', 'admin')),
+  constraint token_scope_check check (scope in ('publishable', 'submit', 'read', 'link', 'webhooks', 'admin')),
   constraint token_app_check check ((app is not null) = (scope = 'publishable'))
 );
 
@@ -1171,6 +1245,11 @@ grant select, insert, update
   on subledger.store_history, subledger.history_backfill, subledger.delivery_audit, subledger.consumption_answer
   to subledger_poller;
 grant select on subledger.consumption_policy to subledger_poller;
+-- It delivers changes and passes notifications on. The apps file names the endpoints of notifications.
+grant select on subledger.change, subledger.change_head, subledger.jws_header to subledger_poller;
+grant select, insert, update on subledger.endpoint, subledger.endpoint_cursor to subledger_poller;
+grant select, insert, update, delete on subledger.endpoint_delivery to subledger_poller;
+grant select, insert, delete on subledger.endpoint_attempt to subledger_poller;
 grant select, insert, update on subledger.lease to subledger_poller;
 
 -- Customer links, and requests of operators, are stated by one process at a time, after it has read those before.
@@ -1184,6 +1263,12 @@ grant select, insert, update, delete
   on subledger.product, subledger.product_entitlement, subledger.consumption_policy, subledger.exchange_rate,
     subledger.commission, subledger.tax_rate
   to subledger_products;
+-- Endpoints are the owner's settings too, and where they begin is a place in the feed.
+grant select on subledger.stream, subledger.stream_head, subledger.change_head to subledger_products;
+grant select (stream_id, number, original_transaction_id) on subledger.change to subledger_products;
+grant select, insert, update on subledger.endpoint, subledger.endpoint_cursor to subledger_products;
+grant select, insert, update, delete on subledger.endpoint_delivery to subledger_products;
+grant select on subledger.endpoint_attempt to subledger_products;
 grant select (token_id, secret_sha256, scope, revoked_at, app) on subledger.token to subledger_authenticator;
 grant select, insert, delete on subledger.console_session to subledger_authenticator;
 grant update (seen) on subledger.console_session to subledger_authenticator;
@@ -1215,6 +1300,9 @@ grant select
     subledger.customer_identity, subledger.shared_account_token, subledger.change_head, subledger.change,
     subledger.quarantine_size, subledger.consumption_policy, subledger.consumption_answer
   to subledger_reader, subledger_analyst;
+-- URLs of endpoints can contain secrets.
+grant select on subledger.endpoint, subledger.endpoint_cursor, subledger.endpoint_delivery, subledger.endpoint_attempt
+  to subledger_reader;
 
 -- Repeatable --------------------------------------------------------------------------------------------------------
 -- `subledger migrate` searches for the line above. It applies the text from there on again if its SHA-256 is not the
@@ -1830,7 +1918,7 @@ comment on column subledger.google_void_audit.requested_at is
 
 comment on table subledger.lease is
   'Which process does which work that the servers divide among themselves, such as checks with a store';
-comment on column subledger.lease.work is 'checks, audits, refunds, backfills, google or voids';
+comment on column subledger.lease.work is 'checks, audits, refunds, backfills, google, voids or endpoints';
 comment on column subledger.lease.stream_id is 'The stream; 0 if one process does the work for all';
 comment on column subledger.lease.holder is 'An id that the process made when it started';
 comment on column subledger.lease.until is 'The holder renews it in time; afterwards any process may take it';
@@ -2432,6 +2520,57 @@ comment on column subledger.refund_request.decision is 'granted or declined; nul
 comment on column subledger.refund_request.decided_at is 'When';
 comment on column subledger.refund_request.reversed_at is 'When a granted refund was reversed; null if it was not';
 
+-- Endpoints ---------------------------------------------------------------------------------------------------------
+
+comment on table subledger.endpoint is 'Where changes are delivered, or notifications are passed on';
+comment on column subledger.endpoint.endpoint_id is
+  'end_ and a random number for changes; fwd_ and a digest of app, environment and URL for notifications';
+comment on column subledger.endpoint.purpose is
+  'changes: each change, signed; events: the body of each notification as the store sent it';
+comment on column subledger.endpoint.app is 'Bundle ID or package name';
+comment on column subledger.endpoint.environment is 'See stream';
+comment on column subledger.endpoint.url is 'Can contain a secret: not for logs';
+comment on column subledger.endpoint.kinds is
+  'Only changes of these kinds, see change.kind, or events of these sources, see event.source; null for all';
+comment on column subledger.endpoint.signature is
+  'v1: with a secret of the endpoint; v1a: with the key of the server; none: the store has signed';
+comment on column subledger.endpoint.state is
+  'active or disabled. The cursor of a disabled endpoint stays, so it misses nothing once it is active again';
+comment on column subledger.endpoint.disabled_for is
+  'operator: on request; gone: it answered 410; failing: five days without a success; removed: the apps file no longer '
+  'names it';
+comment on column subledger.endpoint.disabled_at is 'When, by our clock';
+comment on column subledger.endpoint.created_at is 'When it was added, by our clock';
+
+comment on table subledger.endpoint_cursor is 'Up to where each endpoint was served';
+comment on column subledger.endpoint_cursor.number is
+  'change.number or event.position: everything up to it was delivered, is of no interest to the endpoint, or has a row in '
+  'endpoint_delivery';
+comment on column subledger.endpoint_cursor.generation is
+  'Raised by what operators change. The process that delivers writes only if it knows the latest one';
+comment on column subledger.endpoint_cursor.failing_since is
+  'The first failed attempt after the last success; null if the last attempt succeeded';
+comment on column subledger.endpoint_cursor.succeeded_at is 'The last success; null if there was none';
+
+comment on table subledger.endpoint_delivery is 'Messages up to the cursor that were not delivered';
+comment on column subledger.endpoint_delivery.number is 'See endpoint_cursor.number';
+comment on column subledger.endpoint_delivery.line is
+  'The subscription, whose messages are sent one after the other; for a notification about none, its position';
+comment on column subledger.endpoint_delivery.state is
+  'waiting: it is sent again; exhausted: its attempts are used up, and it is kept to be sent on request';
+comment on column subledger.endpoint_delivery.attempts is 'How many failed';
+comment on column subledger.endpoint_delivery.next_at is
+  'When it is due; null if it waits for those before it in its line';
+comment on column subledger.endpoint_delivery.ended_at is 'When its last attempt failed';
+
+comment on table subledger.endpoint_attempt is 'The attempts of the last 30 days';
+comment on column subledger.endpoint_attempt.attempted_at is 'When it began';
+comment on column subledger.endpoint_attempt.number is 'See endpoint_cursor.number';
+comment on column subledger.endpoint_attempt.result is
+  'success, redirect, gone, client_error, server_error, timeout, unreachable, address_refused or no_key';
+comment on column subledger.endpoint_attempt.status is 'The HTTP status; null without a response';
+comment on column subledger.endpoint_attempt.milliseconds is 'Until the response was read, or the attempt failed';
+
 -- Tokens ------------------------------------------------------------------------------------------------------------
 
 comment on table subledger.token is
@@ -2439,8 +2578,8 @@ comment on table subledger.token is
 comment on column subledger.token.token_id is 'Part of the token by which it is looked up; not secret';
 comment on column subledger.token.secret_sha256 is 'SHA-256 of the secret part, 32 random bytes';
 comment on column subledger.token.scope is
-  'publishable, for apps; submit, for handing receipts in; read; link, which includes both; or admin, which includes all: see the routes in '
-  'the OpenAPI document';
+  'publishable, for apps; submit, for handing receipts in; read; link, which includes both; webhooks, for endpoints; or '
+  'admin, which includes all: see the routes in the OpenAPI document';
 comment on column subledger.token.name is 'Holder of the token, in the operator''s words';
 comment on column subledger.token.revoked_at is 'When it was revoked; null while it is active';
 comment on column subledger.token.app is 'The app of a publishable token; null for the others';

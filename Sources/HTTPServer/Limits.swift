@@ -133,6 +133,8 @@ package enum Limits {
     static let eventsDefault = 100
     /// Refund requests in one response.
     static let requestsMax = 100
+    /// Most attempts of an endpoint in a response.
+    static let attemptsMax = 100
     /// Page size of the change feed if the request does not set one.
     static let changesDefault = 100
     /// Largest page of the change feed: each change includes its customer.

@@ -2,6 +2,7 @@ import ArgumentParser
 import EventLog
 import Foundation
 import HTTPServer
+import Outbound
 import Postgres
 import Projector
 import SimulatedStore
@@ -38,6 +39,10 @@ func reportingFailures(_ command: () async throws -> Void) async throws {
         throw fail("\(error)", error.isDamage ? .failure : .dataError)
     } catch let error as CSVFile.Malformed {
         throw fail("\(error)", .dataError)
+    } catch let error as EndpointRefusal {
+        throw fail("\(error)", error.exitCode)
+    } catch let error as WebhookKeyFile.Problem {
+        throw fail("\(error)", .configurationError)
     } catch let error as TokenRefusal {
         throw fail("\(error)", .dataError)
     } catch RebuildError.noStream {
@@ -52,6 +57,16 @@ func reportingFailures(_ command: () async throws -> Void) async throws {
         throw fail("interrupted", .interrupted)
     } catch {
         throw fail("\(error)", .failure)
+    }
+}
+
+extension EndpointRefusal {
+    fileprivate var exitCode: ExitCode {
+        switch self {
+        case .unknown, .unknownApp, .malformed, .full, .noSecret, .isForward: .dataError
+        case .noKeyFile, .noKey, .keys: .configurationError
+        case .database: .unavailable
+        }
     }
 }
 

@@ -11,7 +11,7 @@ struct Subledger: AsyncParsableCommand {
             Verify.self, HeadCommand.self, EvidenceCommand.self, VerifyEvidence.self, CompareSources.self, Explain.self,
             ReceiptCommand.self, Poll.self, Backfill.self, Audit.self, Probe.self, Extend.self,
             AccountTokenCommand.self, ProductCommand.self, RateCommand.self, CommissionCommand.self, TaxCommand.self,
-            TokenCommand.self,
+            WebhookCommand.self, TokenCommand.self,
         ])
 }
 

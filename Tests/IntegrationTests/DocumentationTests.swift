@@ -8,7 +8,7 @@ struct DocumentationTests {
     /// commands are in `notRun`.
     static let run = [
         "README", "GettingStarted", "Operating", "Configuration", "Security", "Simulator", "HTTPAPI", "SQL", "Receipts",
-        "Deliveries", "RefundRequests", "Evidence", "Conformance",
+        "Webhooks", "Deliveries", "RefundRequests", "Evidence", "Conformance",
     ]
 
     /// The first command of each block that is marked as not run, so that a block cannot be left out by mistake.

@@ -376,6 +376,7 @@ struct SchemaTests {
     @Test(
         "each constraint refuses what breaks it",
         arguments: broken + brokenCustomers + brokenReceipts + brokenQuarantine + brokenChecks + brokenRefunds
+            + brokenEndpoints
             + brokenGoogle)
     func constraint(_ broken: Broken) async throws {
         let connection = try await TestCluster.connect(try await TestCluster.freshDatabase())

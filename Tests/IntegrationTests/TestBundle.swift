@@ -4,6 +4,7 @@ import EventLog
 import Foundation
 import HTTPServer
 import Logging
+import Outbound
 import PlayStore
 import Postgres
 import Projector
@@ -136,6 +137,11 @@ struct TestBundle {
                 requests: ConsumptionLog(pool: reader), answers: ConsumptionLog(pool: records),
                 policies: ConsumptionPolicies(pool: editor),
                 appsWithKey: Set(apps.filter { $0.serverAPIKey != nil }.map(\.bundleId)), now: now),
+            webhooks: WebhookRoutes(
+                admin: EndpointAdmin(
+                    store: EndpointStore(pool: editor),
+                    keyFile: WebhookKeyFile(path: TestFolder.path("webhook-keys-\(UUID().uuidString).json")),
+                    settings: EndpointClientSettings(allowsPrivate: true), apps: Set(apps.map(\.bundleId)), now: now)),
             changes: ChangeReader(pool: reader), signal: signal, console: console, metrics: registry,
             health: health + [.database(log)], now: now, logger: logger)
         let operations = routes.operations

@@ -3,7 +3,7 @@ import Postgres
 /// One kind of work of an ``Elector``: which of its streams this process leads.
 package struct StreamLeadership: Sendable {
     package enum Work: String, Sendable, CaseIterable {
-        case checks, audits, refunds, backfills, google, voids
+        case checks, audits, refunds, backfills, google, voids, endpoints
     }
 
     private let elector: Elector

@@ -20,9 +20,10 @@ package enum Distribution {
     ]
     /// On the coordinator only.
     package static let onCoordinator: [SQL] = [
-        "certificate_verdict", "console_session", "console_ticket", "google_intake", "google_notification",
-        "google_purchase", "google_void", "google_void_audit", "lease", "ocsp_response", "quarantine",
-        "quarantine_size", "receipt", "schema_version", "token", "turn",
+        "certificate_verdict", "console_session", "console_ticket", "endpoint", "endpoint_attempt", "endpoint_cursor",
+        "endpoint_delivery", "google_intake", "google_notification", "google_purchase", "google_void",
+        "google_void_audit", "lease", "ocsp_response", "quarantine", "quarantine_size", "receipt", "schema_version",
+        "token", "turn",
     ]
 
     /// Distributes the tables of a database with an up-to-date schema. Safe to repeat: tables that are distributed stay

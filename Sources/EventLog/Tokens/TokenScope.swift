@@ -9,14 +9,17 @@ package enum TokenScope: String, Sendable, CaseIterable {
     case read
     /// Set which ids belong to a customer, and answer refund requests. Includes `read` and `submit`.
     case link
+    /// Add, change and test the endpoints to which changes are delivered. Whoever may do that can have all changes sent
+    /// to a place of their choice.
+    case webhooks
     /// Change products and their policies, which affect all customers. Includes all other scopes.
     case admin
 
     /// Whether a token with this scope may do what requires the other one.
     package func includes(_ other: TokenScope) -> Bool {
         switch self {
-        case .publishable, .submit, .read: other == self
-        case .link: other != .admin
+        case .publishable, .submit, .read, .webhooks: other == self
+        case .link: other != .admin && other != .webhooks
         case .admin: true
         }
     }

@@ -39,13 +39,15 @@ extension PrivateRoutes {
     ///   - devices: Nil if this process cannot append to the log.
     ///   - googlePurchases: Nil if this process cannot append to the log.
     ///   - consumption: The answers to refund requests.
+    ///   - webhooks: The endpoints to which changes are delivered.
     ///   - console: The console for people.
     ///   - health: What the server's readiness depends on.
     package init(
         tokens: TokenCache, appGate: AppGate? = nil, log: LogReader, subscriptions: SubscriptionReader,
         products: ProductStore, customers: CustomerReader, links: LinkService?, headKey: HeadKey?,
         receipts: HandInService?, devices: DeviceService?, googlePurchases: PurchaseHandIn?,
-        consumption: ConsumptionRoutes, changes: ChangeReader, signal: ChangeSignal, console: ConsoleRoutes,
+        consumption: ConsumptionRoutes, webhooks: WebhookRoutes, changes: ChangeReader, signal: ChangeSignal,
+        console: ConsoleRoutes,
         metrics: MetricsRegistry, health: [HealthCheck], now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         self.init(tokens: tokens, appGate: appGate, logger: logger)
@@ -61,6 +63,7 @@ extension PrivateRoutes {
         KeyRoutes(key: headKey).add(to: self)
         ChangeRoutes(changes: changes, signal: signal, now: now).add(to: self)
         consumption.add(to: self)
+        webhooks.add(to: self)
         ProductRoutes(products: products).add(to: self)
         console.add(to: self)
         MonitoringRoutes(health: health, metrics: metrics).add(to: self)

@@ -66,6 +66,12 @@ enum MetricDescriptions {
         "subledger_projector_stalled_streams": "Streams that are stalled now.",
         "subledger_projector_stalls_total": "Stalls of streams.",
 
+        // Endpoints.
+        "subledger_endpoint_attempts_total": "Attempts to deliver a message to an endpoint.",
+        "subledger_endpoint_oldest_undelivered_seconds": "Age of the oldest message that an endpoint has not got.",
+        "subledger_endpoints_disabled": "Endpoints that were disabled because they failed or answered 410.",
+        "subledger_endpoints_failing": "Active endpoints whose last attempt failed.",
+
         // The App Store.
         "subledger_backfill_accounts_open": "Accounts whose past could not be read at the last attempt.",
         "subledger_backfill_accounts_total": "Accounts whose past was asked about without a command.",

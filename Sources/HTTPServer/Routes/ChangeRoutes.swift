@@ -70,7 +70,7 @@ struct ChangeRoutes: Sendable {
     private func page(_ question: Question) async throws -> Response {
         let start = ContinuousClock.now
         let head = try await head(of: question.stream)
-        let page = try await next(
+        let (page, last) = try await next(
             question.stream, head, after: question.after ?? ReadPlace(number: head.number), limit: question.limit,
             until: start + question.wait)
         return JSONResponse.json(.ok) { writer in
@@ -81,7 +81,7 @@ struct ChangeRoutes: Sendable {
             writer.key("changes")
             writer.array(fitting.texts) { $0.value(rawJSON: $1) }
             writer.member("cursor", cursor(question.stream, fitting.through))
-            writer.member("more", fitting.isCut ? true : nil)
+            writer.member("more", fitting.through.number < last ? true : nil)
         }
     }
 
@@ -92,11 +92,12 @@ struct ChangeRoutes: Sendable {
         return head
     }
 
-    /// Returns the changes after a place as soon as there are any, or an empty page at the deadline.
+    /// Returns the changes after a place as soon as there are any, or an empty page at the deadline, with the number of the
+    /// last change that there was then.
     private func next(
         _ stream: StreamKey, _ head: ChangeReader.Head, after place: ReadPlace, limit: Int,
         until deadline: ContinuousClock.Instant
-    ) async throws -> ChangeReader.Page {
+    ) async throws -> (page: ChangeReader.Page, last: Int64) {
         var head = head
         while true {
             let mark = await signal.mark(of: head.streamId)
@@ -108,7 +109,7 @@ struct ChangeRoutes: Sendable {
             }
             guard page.changes.isEmpty, page.through.number == place.number, deadline > .now, await !signal.hasEnded
             else {
-                return page
+                return (page, head.number)
             }
             await signal.wait(for: head.streamId, since: mark, until: deadline)
             try Task.checkCancellation()
@@ -127,7 +128,8 @@ struct ChangeRoutes: Sendable {
         // Read before the response starts: afterwards the only way to report an error is to close the connection.
         let first = try await next(
             question.stream, head, after: question.after ?? ReadPlace(number: head.number), limit: question.limit,
-            until: .now)
+            until: .now
+        ).page
         let ends = ContinuousClock.now + Limits.streamMax
         return Response(
             status: .ok, headers: [.contentType: "text/event-stream", .cacheControl: "no-store"],
@@ -138,7 +140,8 @@ struct ChangeRoutes: Sendable {
                 while await !signal.hasEnded, ends > .now {
                     let page = try await next(
                         question.stream, try await self.head(of: question.stream), after: after, limit: question.limit,
-                        until: min(ends, .now + Limits.streamSilenceMax))
+                        until: min(ends, .now + Limits.streamSilenceMax)
+                    ).page
                     fitting = FittingChanges(page)
                     try await SoleWriter(writer).write(events(question.stream, fitting), within: Limits.streamWriteMax)
                     after = fitting.through
@@ -210,34 +213,6 @@ private struct SoleWriter: @unchecked Sendable {
             }
             defer { group.cancelAll() }
             try await group.next()
-        }
-    }
-}
-
-extension ChangeReader.PublishedChange {
-    fileprivate func write(at instant: Instant, to writer: inout JSONWriter) {
-        writer.object { writer in
-            writer.member("number", place.number)
-            writer.member("kind", change.kind.rawValue)
-            writer.member("at", change.at)
-            writer.member("publishedAt", publishedAt)
-            writer.member("cause", change.cause.name)
-            writer.member("position", change.cause.position)
-            writer.member("originalTransactionId", change.originalTransactionId)
-            writer.member("productId", change.productId)
-            if let until = change.until { writer.member("until", end: until) }
-            writer.member("autoRenewStatus", change.autoRenewStatus)
-            if change.kind == .nextProduct {
-                writer.key("nextProductId")
-                if let next = change.nextProductId { writer.value(next) } else { writer.value(rawJSON: "null") }
-            }
-            writer.key("customer")
-            writer.object { writer in
-                customer.keys.write(to: &writer)
-                writer.member("more", customer.hasMoreKeys ? true : nil)
-                writer.key("entitlements")
-                writer.array(customer.entitlements) { $1.write(at: instant, to: &$0) }
-            }
         }
     }
 }

@@ -12,6 +12,7 @@ package struct PrivateRoutes {
     let submit: Group
     let read: Group
     let link: Group
+    let webhooks: Group
     let admin: Group
     /// Like `submit` and `read`, and for apps too: see ``AppUser``.
     let apps: (submit: Group, read: Group)
@@ -28,6 +29,7 @@ package struct PrivateRoutes {
         submit = router.group().add(middleware: RequiresScope(scope: .submit, tokens: tokens))
         read = router.group().add(middleware: RequiresScope(scope: .read, tokens: tokens))
         link = router.group().add(middleware: RequiresScope(scope: .link, tokens: tokens))
+        webhooks = router.group().add(middleware: RequiresScope(scope: .webhooks, tokens: tokens))
         admin = router.group().add(middleware: RequiresScope(scope: .admin, tokens: tokens))
         apps = (
             router.group().add(middleware: RequiresScope(scope: .submit, tokens: tokens, apps: appGate)),

@@ -17,8 +17,11 @@ package actor ChangeSignal {
     /// True once the server shuts down: no reader should wait any longer.
     package private(set) var hasEnded = false
 
-    package init(listener configuration: ConnectionConfiguration, logger: Logger) {
-        channel = ChannelListener(configuration, channel: "subledger_change")
+    /// - Parameter channel: `subledger_change`, or `subledger_event` for what is appended to the log.
+    package init(
+        listener configuration: ConnectionConfiguration, channel: StaticString = "subledger_change", logger: Logger
+    ) {
+        self.channel = ChannelListener(configuration, channel: channel)
         self.logger = logger
     }
 

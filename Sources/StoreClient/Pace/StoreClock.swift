@@ -2,10 +2,10 @@ import Encoding
 
 /// The clocks of a client: the wall clock for answers, and a steady clock for budgets and pauses.
 package struct StoreClock: Sendable {
-    let date: @Sendable () -> Instant
-    let now: @Sendable () -> ContinuousClock.Instant
+    package let date: @Sendable () -> Instant
+    package let now: @Sendable () -> ContinuousClock.Instant
     /// Returns at the instant, or throws earlier if the task is cancelled.
-    let sleep: @Sendable (ContinuousClock.Instant) async throws -> Void
+    package let sleep: @Sendable (ContinuousClock.Instant) async throws -> Void
 
     package init(
         date: @escaping @Sendable () -> Instant,

@@ -8,9 +8,10 @@ import Subscriptions
 /// The apps file: an array of
 /// `{"bundleId": "com.example.app", "appAppleId": 1234567890, "environments": ["Production", "Sandbox"],
 /// "sharedSecrets": ["…"], "acceptWithoutSecret": false, "ownership": "latest-buyer", "maxStoreAccountsPerToken": 10,
-/// "checkLead": "PT6H", "listeningSince": "2026-11-27T08:00:00Z", "receipts": {"callsPerMinute": 300, "concurrency": 8, "polling": true}, "serverAPI": {"issuerId":
-/// "…", "keyId": "…", "keyFile": "SubscriptionKey.p8"}}`. Only the bundle id is required. An object with `packageName` is
-/// an app of Google Play, see ``GoogleAppEntry``. Both may have the member of ``AssertionEntry``.
+/// "checkLead": "PT6H", "listeningSince": "2026-11-27T08:00:00Z", "receipts": {"callsPerMinute": 300, "concurrency": 8,
+/// "polling": true}, "serverAPI": {"issuerId": "…", "keyId": "…", "keyFile": "SubscriptionKey.p8"}, "forward": […]}`. Only
+/// the bundle id is required. An object with `packageName` is an app of Google Play, see ``GoogleAppEntry``. Both may have
+/// the member of ``AssertionEntry``; ``ForwardEntries`` reads `forward`.
 enum AppsFile {
     /// The apps of both stores.
     struct Content {
@@ -92,7 +93,7 @@ enum AppsFile {
     private static func refuseUnknownKeys(_ entries: [[String: Any]], _ path: String) throws(SettingError) {
         let known: Set = [
             "bundleId", "appAppleId", "environments", "sharedSecrets", "acceptWithoutSecret", "ownership",
-            "maxStoreAccountsPerToken", "checkLead", "listeningSince", "receipts", "serverAPI",
+            "maxStoreAccountsPerToken", "checkLead", "listeningSince", "receipts", "serverAPI", "forward",
         ]
         let knownOfReceipts: Set = ["callsPerMinute", "concurrency", "polling"]
         let knownOfServerAPI: Set = ["issuerId", "keyId", "keyFile"]

@@ -31,7 +31,7 @@ struct GoogleAppEntry: Decodable {
 
     private static let known: Set = [
         "packageName", "push", "serviceAccount", "refreshToken", "acknowledge", "polling", "licenseKey", "ownership",
-        "maxStoreAccountsPerToken", "joinedWith",
+        "maxStoreAccountsPerToken", "joinedWith", "forward",
     ]
     private static let knownOfPush: Set = ["audience", "email", "subscription", "authentication"]
 

@@ -6,7 +6,7 @@ enum ServerRole: String, CaseIterable {
     case projector
     /// Serves backends on the private listener.
     case reader
-    /// Checks subscriptions with the App Store when the schedule says so.
+    /// Checks subscriptions with the stores when the schedule says so, and delivers changes to endpoints.
     case poller
 
     /// The database roles that it requires.
@@ -15,8 +15,8 @@ enum ServerRole: String, CaseIterable {
         case .receiver: [.receiver]
         case .projector: [.projector]
         case .reader: [.reader, .products, .authenticator]
-        // What a check finds is appended.
-        case .poller: [.poller, .receiver]
+        // What a check finds is appended. Endpoints get what readers read.
+        case .poller: [.poller, .receiver, .reader]
         }
     }
 }

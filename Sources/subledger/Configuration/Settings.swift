@@ -4,6 +4,7 @@ import Configuration
 import Foundation
 import HTTPServer
 import Logging
+import Outbound
 import Postgres
 import StoreClient
 
@@ -105,6 +106,25 @@ struct Settings {
 
     /// The file of the head key, if one is configured.
     var configuredHeadKey: String? { text("head.key") }
+
+    // MARK: Webhooks
+
+    /// The file with the keys that sign webhooks; nil if there is none. Servers that share a database need the same keys,
+    /// so none of them makes a file of its own.
+    func webhookKeyFile() throws(SettingError) -> WebhookKeyFile? {
+        if let path = text("webhook.keys") { return WebhookKeyFile(path: path) }
+        return try databaseURL() == nil ? WebhookKeyFile(path: "\(dataFolder)/webhook-keys.json") : nil
+    }
+
+    /// Whether endpoints may have `http` URLs and addresses that are not public.
+    func allowsPrivateEndpoints() throws(SettingError) -> Bool {
+        switch text("allow.private.endpoints") {
+        case nil, "false": return false
+        case "true": return true
+        case let other?:
+            throw SettingError(description: "allow private endpoints \"\(other)\": expected true or false")
+        }
+    }
 
     // MARK: Log
 

@@ -2,6 +2,7 @@ import Encoding
 import EventLog
 import HTTPServer
 import Logging
+import Outbound
 import Postgres
 import Readers
 import StoreClient
@@ -29,7 +30,7 @@ struct PrivateServices {
     init(
         _ settings: Settings, roles: Set<ServerRole>, database: Database, appender: Appender?,
         receipts: HandInService?, devices: DeviceService?, googlePurchases: PurchaseHandIn?,
-        consumption: ConsumptionLog?, health: [HealthCheck],
+        consumption: ConsumptionLog?, outbound: OutboundServices.Settings, health: [HealthCheck],
         apps: Set<String>,
         askedByAPI: Set<String>,
         metrics: MetricsRegistry, now: @escaping @Sendable () -> Instant, logger: Logger
@@ -74,6 +75,10 @@ struct PrivateServices {
                 consumption: ConsumptionRoutes(
                     requests: ConsumptionLog(pool: pool), answers: consumption,
                     policies: ConsumptionPolicies(pool: productPool), appsWithKey: askedByAPI, now: now),
+                webhooks: WebhookRoutes(
+                    admin: EndpointAdmin(
+                        store: EndpointStore(pool: productPool), keyFile: outbound.keyFile, settings: outbound.client,
+                        apps: apps, now: now)),
                 changes: ChangeReader(pool: pool), signal: signal, console: console, metrics: metrics, health: health,
                 now: now, logger: logger)
         } else {

@@ -122,9 +122,12 @@ struct Serve: AsyncParsableCommand {
             """, valueName: "kind"))
     var privateFront: String?
 
+    @OptionGroup var webhooks: WebhookFlags
+
     func run() async throws {
         try await reportingFailures {
-            let flags = database.values.merging(headKey.values) { first, _ in first }.merging(
+            let keys = headKey.values.merging(webhooks.values) { $1 }
+            let flags = database.values.merging(keys) { first, _ in first }.merging(
                 settings([
                     (["apps", "file"], appsFile),
                     (["ocsp"], ocsp), (["roles"], roles),
@@ -168,6 +171,9 @@ struct Serve: AsyncParsableCommand {
         }
         if database.isDistributed, let app = plan.googleApps.first(where: { $0.joinedWith != nil }) {
             throw DistributionError.joined(app: app.packageName)
+        }
+        if plan.roles.contains(.poller), let keyFile = plan.outbound.keyFile {
+            try await database.stoppingOnError { try keyFile.createServerKey(at: SystemClock.now()) }
         }
         if plan.roles.contains(.reader) {
             plan.backends.headKey = try await database.stoppingOnError { try settings.headKeyFile()?.readOrCreate() }

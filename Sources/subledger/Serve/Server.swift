@@ -4,6 +4,7 @@ import EventLog
 import HTTPServer
 import Logging
 import ServiceLifecycle
+import StoreClient
 
 /// The services of one server process, wired to each other and to the database.
 struct Server {
@@ -72,15 +73,19 @@ struct Server {
                     database: database, elector: elector, logger: logger)
             }
         }
+        let outbound =
+            roles.contains(.poller)
+            ? OutboundServices(
+                plan.outbound, clock: StoreClock(date: now), database: database, elector: elector, logger: logger) : nil
         let conditions: [HealthCheck?] = [
             projector.map { .projection($0.projector) }, projector.map { .products($0.projector) },
-            poller.map { .checks($0.poller) },
-            google.map { .purchases($0.poller) }, poller == nil && google == nil ? nil : .leaders(elector),
+            poller.map { .checks($0.poller) }, google.map { .purchases($0.poller) },
+            outbound == nil ? nil : .leaders(elector), outbound.map { .endpoints($0.delivery) },
         ]
         let backends = PrivateServices(
             plan.backends, roles: roles, database: database, appender: appending?.appender,
             receipts: receipts?.handIns, devices: receipts?.devices, googlePurchases: handIns?.purchases,
-            consumption: receipts?.consumption,
+            consumption: receipts?.consumption, outbound: plan.outbound,
             health: (appending?.health ?? []) + conditions.compactMap(\.self),
             apps: Set(apps.map(\.bundleId) + googleApps.map(\.packageName)),
             askedByAPI: Set(apps.filter { $0.serverAPIKey != nil }.map(\.bundleId)), metrics: metrics, now: now,
@@ -89,7 +94,7 @@ struct Server {
         let pools =
             [appending?.pool, verifying?.pool, receiver?.pool, readerWatch?.pool].compactMap(\.self)
             + (projector?.pools ?? []) + (receipts?.pools ?? []) + (poller?.pools ?? [])
-            + (google?.pools ?? []) + (handIns?.pools ?? []) + backends.pools
+            + (google?.pools ?? []) + (handIns?.pools ?? []) + (outbound?.pools ?? []) + backends.pools
         PoolMetrics(pools).add(to: metrics)
         let services: [(any Service)?] = [
             DatabaseService(embedded: database.embedded, pools: pools),
@@ -111,6 +116,7 @@ struct Server {
             poller?.consumption,
             google?.service,
             google?.voids,
+            outbound?.service,
             verifying?.revocation,
             backends.listener,
             backends.changes,

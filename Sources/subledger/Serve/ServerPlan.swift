@@ -1,6 +1,7 @@
 import AppStore
 import HTTPServer
 import Logging
+import Outbound
 import PlayStore
 import StoreClient
 
@@ -18,6 +19,7 @@ struct ServerPlan {
     let verification: VerifierServices.Settings
     let receiving: ReceiverServices.Settings
     var backends: PrivateServices.Settings
+    var outbound = OutboundServices.Settings()
 
     /// Logs what an operator should know before the server starts.
     func warn(rootFiles: [String], logger: Logger) {
@@ -47,6 +49,9 @@ extension ServerPlan {
                 address: try settings.privateAddress(),
                 identity: try settings.privateTLS().map { try TLSIdentity(files: $0, logger: logger) },
                 connectionsPerAddress: try settings.privateConnectionsPerAddress(), front: try settings.privateFront(),
-                assertionKeys: try settings.assertionKeys(), onListening: { _ in onListening() }))
+                assertionKeys: try settings.assertionKeys(), onListening: { _ in onListening() }),
+            outbound: OutboundServices.Settings(
+                keyFile: try settings.webhookKeyFile(), forwards: try settings.forwards(),
+                client: EndpointClientSettings(allowsPrivate: try settings.allowsPrivateEndpoints())))
     }
 }

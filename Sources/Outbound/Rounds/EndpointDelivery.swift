@@ -1,0 +1,249 @@
+import Encoding
+import EventLog
+import Logging
+import StandardWebhooks
+
+/// Delivers messages to one endpoint, as long as it is led and its operator changes nothing.
+actor EndpointDelivery<Source: MessageSource> {
+    private let task: DeliveryLog.Task
+    private let source: Source
+    private let client: EndpointClient
+    private let context: DeliveryContext
+    private let wakeUp = WakeUp()
+    private var lines: DeliveryLines
+    private var progress: DeliveryLog.Progress
+    /// Messages that were read and not sent yet, with the instant when they were read.
+    private var ahead: [Int64: (message: SourceMessage, at: ContinuousClock.Instant)] = [:]
+    private var flights = 0
+    /// No message is sent before.
+    private var holdUntil: Instant?
+    private var hasMore = true
+    private var isEnded = false
+    private var recordedAt = ContinuousClock.now
+
+    init(
+        _ task: DeliveryLog.Task, _ source: Source, _ client: EndpointClient, place: DeliveryLog.Place,
+        _ context: DeliveryContext
+    ) {
+        self.task = task
+        self.source = source
+        self.client = client
+        self.context = context
+        lines = DeliveryLines(cursor: place.number, recorded: place.waiting)
+        progress = DeliveryLog.Progress(cursor: place.number, failingSince: place.failingSince)
+    }
+
+    private var now: Instant { context.clock.date() }
+
+    /// Runs until its task is cancelled, the lead is lost, an operator changes the endpoint, or the endpoint is disabled.
+    /// What was delivered and could not be recorded any more is delivered again by the next one, with the same ids.
+    func run() async {
+        await withDiscardingTaskGroup { group in
+            let listener = Task { await listen() }
+            while !Task.isCancelled, !isEnded {
+                do throws(ReadError) {
+                    guard try await context.leads(task.streamId) else { break }
+                    try await readAhead()
+                    send(&group)
+                    try await recordIfDue()
+                    if isEnded { break }
+                    await pause(until: nextInstant)
+                } catch {
+                    context.note(error, task.endpoint.id)
+                    try? await context.clock.sleep(context.clock.now() + Limits.failurePause)
+                }
+            }
+            listener.cancel()
+            isEnded = true
+            group.cancelAll()
+        }
+        // What came of the attempts in flight is known now.
+        guard !progress.attempts.isEmpty || !lines.isRecorded(at: progress.cursor) else { return }
+        // A separate task, which a cancellation of this one does not interrupt.
+        await Task { _ = try? await record() }.value
+    }
+
+    /// Looks for more whenever the feed may have it.
+    private func listen() async {
+        var mark = await source.mark()
+        while !Task.isCancelled {
+            await source.wait(since: mark, until: .now + Limits.lookPause)
+            mark = await source.mark()
+            hasMore = true
+            wakeUp.wake()
+        }
+    }
+
+    private func readAhead() async throws(ReadError) {
+        // What waits is read again when it is sent.
+        if ahead.count > Limits.readAheadMax {
+            ahead = ahead.filter { .now - $0.value.at <= Limits.messageAgeMax }
+        }
+        while hasMore, lines.hasRoom {
+            hasMore = false
+            let before = lines.readThrough
+            let page: MessagePage
+            do throws(ReadError) {
+                page = try await source.page(after: before, limit: Limits.pageMax)
+            } catch {
+                hasMore = true
+                throw error
+            }
+            let readAt = ContinuousClock.now
+            for message in page.messages {
+                lines.accept(message.number, line: message.line)
+                ahead[message.number] = (message, readAt)
+            }
+            lines.skip(through: page.through)
+            if page.through > before { hasMore = true }
+            guard !page.messages.isEmpty else { continue }
+            return
+        }
+    }
+
+    /// After a failure, one message at a time: an endpoint that does not answer must not use up what all share.
+    private var flightsMax: Int { progress.failingSince == nil ? Limits.endpointFlightsMax : 1 }
+
+    private func send(_ group: inout DiscardingTaskGroup) {
+        if let holdUntil, holdUntil > now { return }
+        while flights < flightsMax, let message = lines.next(at: now) {
+            flights += 1
+            group.addTask { await self.attempt(message) }
+        }
+    }
+
+    private func attempt(_ message: DeliveryLines.Message) async {
+        defer {
+            flights -= 1
+            wakeUp.wake()
+        }
+        do throws(ReadError) {
+            var current = ahead.removeValue(forKey: message.number)
+            if current.map({ ContinuousClock.now - $0.at > Limits.messageAgeMax }) ?? true {
+                current = try await source.message(message.number).map { ($0, .now) }
+            }
+            guard let current else {
+                // It is no longer there, or only a newer release knows it.
+                return lines.settle(message, .delivered)
+            }
+            await context.limit.enter()
+            let began = now
+            let start = context.clock.now()
+            let outcome = Task.isCancelled ? nil : await post(current.message, at: began)
+            await context.limit.leave()
+            guard let outcome else { return lines.putBack(message) }
+            settle(message, outcome, began, context.clock.now() - start)
+        } catch {
+            lines.putBack(message)
+            context.note(error, task.endpoint.id)
+            try? await context.clock.sleep(context.clock.now() + Limits.failurePause)
+        }
+    }
+
+    private func post(_ message: SourceMessage, at now: Instant) async -> AttemptOutcome? {
+        var headers = message.headers
+        if task.endpoint.signature != .none {
+            let keys = context.keys(task.endpoint)
+            guard !keys.isEmpty else { return AttemptOutcome(.noKey) }
+            headers += WebhookHeaders(signing: message.body, id: message.id, at: now.foundationDate, with: keys).fields
+        }
+        return await client.post(OutboundRequest(headers: headers, body: message.body))
+    }
+
+    private func settle(
+        _ message: DeliveryLines.Message, _ outcome: AttemptOutcome, _ began: Instant, _ duration: Duration
+    ) {
+        context.metrics.note(outcome.class, of: task.endpoint.purpose)
+        progress.attempts.append(
+            Attempt(
+                at: began, number: message.number, result: outcome.class.rawValue, status: outcome.status,
+                milliseconds: Int(duration / .milliseconds(1))))
+        if outcome.isSuccess {
+            if progress.failingSince != nil { context.log(.info, "endpoint answers again", task.endpoint) }
+            progress.failingSince = nil
+            progress.succeededAt = max(progress.succeededAt ?? began, began)
+            return lines.settle(message, .delivered)
+        }
+        let now = now
+        if let hold = outcome.hold { holdUntil = max(holdUntil ?? now, now.advanced(by: hold)) }
+        if progress.failingSince == nil { context.log(.warning, "endpoint fails", task.endpoint, outcome) }
+        let since = progress.failingSince ?? now
+        progress.failingSince = since
+        if outcome.class == .gone {
+            progress.disabled = .gone
+        } else if since.duration(to: now) >= Limits.failingTimeMax {
+            progress.disabled = progress.disabled ?? .failing
+        }
+        if let pause = context.plan.pause(
+            after: message.attempts + 1, part: context.random(), retryAfter: outcome.retryAfter)
+        {
+            lines.settle(message, .failed(now.advanced(by: pause)))
+        } else {
+            lines.settle(message, .exhausted)
+            context.log(.warning, "message not delivered", task.endpoint, outcome, number: message.number)
+        }
+    }
+
+    // MARK: Recording
+
+    private func recordIfDue() async throws(ReadError) {
+        guard progress.disabled == nil else {
+            _ = try await record()
+            isEnded = true
+            return
+        }
+        guard !progress.attempts.isEmpty || lines.cursor > progress.cursor else { return }
+        guard
+            flights == 0 || progress.attempts.count >= Limits.recordedAttemptsMax
+                || recordedAt + Limits.recordInterval <= .now
+        else { return }
+        if try await !record() { isEnded = true }
+    }
+
+    /// - Returns: False if somebody else has changed the endpoint.
+    private func record() async throws(ReadError) -> Bool {
+        var written = progress
+        written.cursor = lines.cursor
+        written.records = lines.takeRecords()
+        progress.attempts = []
+        progress.cursor = written.cursor
+        recordedAt = .now
+        do throws(ReadError) {
+            let isRecorded = try await context.record.record(written, of: task, at: now)
+            if isRecorded, let reason = written.disabled {
+                context.log(.warning, "endpoint disabled", task.endpoint, reason: reason)
+            }
+            return isRecorded
+        } catch {
+            lines.putBack(written.records)
+            progress.attempts = written.attempts + progress.attempts
+            // The cursor is written again with the next record.
+            progress.cursor = min(progress.cursor, written.cursor - 1)
+            throw error
+        }
+    }
+
+    // MARK: Waiting
+
+    /// When there is something to do without being woken.
+    private var nextInstant: ContinuousClock.Instant {
+        let steady = context.clock.now()
+        var next = steady + Limits.roundPause
+        let now = now
+        if let due = lines.nextDue, flights < flightsMax {
+            next = min(next, steady + now.duration(to: max(due, holdUntil ?? due)))
+        }
+        if !progress.attempts.isEmpty { next = min(next, steady + Limits.recordInterval) }
+        return next
+    }
+
+    private func pause(until instant: ContinuousClock.Instant) async {
+        if hasMore, lines.hasRoom { return await Task.yield() }
+        let timer = Task { [context, wakeUp] in
+            try? await context.clock.sleep(instant)
+            if !Task.isCancelled { wakeUp.wake() }
+        }
+        await wakeUp.wait()
+        timer.cancel()
+    }
+}

@@ -1,0 +1,171 @@
+import AsyncHTTPClient
+import Encoding
+import Foundation
+import NIOCore
+import NIOSSL
+
+/// A request to an endpoint.
+package struct OutboundRequest: Sendable {
+    package var headers: [(name: String, value: String)]
+    package var body: [UInt8]
+
+    package init(headers: [(name: String, value: String)], body: [UInt8]) {
+        self.headers = headers
+        self.body = body
+    }
+}
+
+/// Posts to one host of an endpoint. The host's name is looked up here, and the connection is made to the address that was
+/// found to be public, so a name cannot lead elsewhere between the check and the connection.
+package actor EndpointClient {
+    private let url: Result<EndpointURL, EndpointURL.Malformed>
+    private let settings: EndpointClientSettings
+    private let now: @Sendable () -> Instant
+    private var pinned: (address: NetworkAddress, until: ContinuousClock.Instant, http: HTTPClient)?
+    /// Counts look-ups after failures, so that each address of a host has its turn.
+    private var turn = 0
+
+    package init(url: String, _ settings: EndpointClientSettings, now: @escaping @Sendable () -> Instant) {
+        self.settings = settings
+        self.now = now
+        do throws(EndpointURL.Malformed) {
+            self.url = .success(try EndpointURL(url, allowsPrivate: settings.allowsPrivate))
+        } catch {
+            self.url = .failure(error)
+        }
+    }
+
+    /// Closes all connections. Call it once, when no request is in flight.
+    package func shutDown() async {
+        let http = pinned?.http
+        pinned = nil
+        try? await http?.shutdown()
+    }
+
+    /// Makes one attempt.
+    ///
+    /// - Returns: Nil if the task was cancelled: what came of the attempt is unknown.
+    package func post(_ request: OutboundRequest) async -> AttemptOutcome? {
+        guard case .success(let url) = url else { return AttemptOutcome(.addressRefused) }
+        do {
+            // The client's own timeout ends with the head of the response.
+            return try await withThrowingTaskGroup(of: AttemptOutcome.self) { group in
+                defer { group.cancelAll() }
+                group.addTask { try await self.exchange(request, url) }
+                group.addTask { [timeout = settings.timeout] in
+                    try await Task.sleep(for: timeout)
+                    return AttemptOutcome(.timeout)
+                }
+                return try await group.next() ?? AttemptOutcome(.timeout)
+            }
+        } catch {
+            if Task.isCancelled { return nil }
+            return AttemptOutcome(error is Refused ? .addressRefused : Self.class(of: error))
+        }
+    }
+
+    private struct Refused: Error {}
+    /// The host has no address.
+    private struct Unknown: Error {}
+
+    private func exchange(_ request: OutboundRequest, _ url: EndpointURL) async throws -> AttemptOutcome {
+        let http = try await client(of: url)
+        var sent = HTTPClientRequest(url: url.text)
+        sent.method = .POST
+        for (name, value) in request.headers { sent.headers.add(name: name, value: value) }
+        sent.body = .bytes(ByteBuffer(bytes: request.body))
+        let response: HTTPClientResponse
+        do {
+            response = try await http.execute(sent, timeout: Self.timeout)
+        } catch {
+            // Another address of the host may answer.
+            if !Task.isCancelled, pinned?.http === http { unpin() }
+            throw error
+        }
+        // A body that is longer is left, and its connection closed.
+        _ = try? await response.body.collect(upTo: Limits.responseBytesMax)
+        return AttemptOutcome(
+            status: Int(response.status.code),
+            retryAfter: response.headers.first(name: "retry-after").flatMap { RetryAfter.pause($0, now: now()) })
+    }
+
+    /// The client whose connections go to the pinned address of the host.
+    private func client(of url: EndpointURL) async throws -> HTTPClient {
+        if let pinned, pinned.until > .now { return pinned.http }
+        let found = try await settings.resolver.addresses(url.host)
+        // Another request may have looked the name up meanwhile.
+        if let pinned, pinned.until > .now { return pinned.http }
+        guard !found.isEmpty else { throw Unknown() }
+        guard settings.allowsPrivate || found.allSatisfy(\.isPublic) else {
+            unpin()
+            throw Refused()
+        }
+        let until = ContinuousClock.now + Limits.addressAgeMax
+        if let pinned, found.contains(pinned.address) {
+            self.pinned?.until = until
+            return pinned.http
+        }
+        let address = found[turn % found.count]
+        let old = pinned?.http
+        let http = HTTPClient(
+            eventLoopGroupProvider: .singleton, configuration: settings.configuration(url.host, address))
+        pinned = (address, until, http)
+        retire(old)
+        return http
+    }
+
+    private func unpin() {
+        let old = pinned?.http
+        pinned = nil
+        turn += 1
+        retire(old)
+    }
+
+    /// Closes a client once no request can be in flight on it.
+    private func retire(_ http: HTTPClient?) {
+        guard let http else { return }
+        Task { [timeout = settings.timeout] in
+            try? await Task.sleep(for: timeout)
+            try? await http.shutdown()
+        }
+    }
+
+    /// Longer than any attempt lasts.
+    private static let timeout = TimeAmount.seconds(300)
+
+    private static func `class`(of error: any Error) -> AttemptOutcome.Class {
+        if let error = error as? HTTPClientError, error == .connectTimeout || error == .tlsHandshakeTimeout {
+            return .timeout
+        }
+        return .unreachable
+    }
+}
+
+/// How endpoints are reached.
+package struct EndpointClientSettings: Sendable {
+    /// Accepts `http`, and addresses that are not public.
+    package let allowsPrivate: Bool
+    package let resolver: HostResolver
+    package let timeout: Duration
+
+    package init(
+        allowsPrivate: Bool, resolver: HostResolver = .system, timeout: Duration = Limits.attemptTimeMax
+    ) {
+        self.allowsPrivate = allowsPrivate
+        self.resolver = resolver
+        self.timeout = timeout
+    }
+
+    fileprivate func configuration(_ host: String, _ address: NetworkAddress) -> HTTPClient.Configuration {
+        // No redirects: they would lead to an address that nobody configured.
+        var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow, decompression: .disabled)
+        var tls = TLSConfiguration.makeClientConfiguration()
+        tls.minimumTLSVersion = .tlsv12
+        configuration.tlsConfiguration = tls
+        configuration.dnsOverride = [host: address.description]
+        configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = Limits.endpointFlightsMax
+        // Retried and counted by the caller.
+        configuration.connectionPool.retryConnectionEstablishment = false
+        return configuration
+    }
+}

@@ -1,0 +1,144 @@
+import AppStore
+import EventLog
+import Foundation
+import Outbound
+import Postgres
+import Subscriptions
+import TestSupport
+import Testing
+
+@testable import subledger
+
+@Suite("Notifications are passed on as the store sent them")
+struct ForwardingTests {
+    /// Every story of the simulator, in both versions, shuffled and repeated.
+    @Test("every body arrives byte for byte as it is stored, and in order of positions for each subscription")
+    func bodies() async throws {
+        try await OutboundBundle.with(endpoint: false) { bundle in
+            try await bundle.script("delete from subledger.stream")
+            let stream = StreamKey(app: V1Body.app, environment: .sandbox)
+            let forward = Forward(
+                stream: stream, url: "http://127.0.0.1:\(bundle.receiver.port)/old", sources: nil)
+            try await bundle.delivering(forwards: [forward]) { _ in
+                _ = try await eventually(within: .seconds(60), "the endpoint is added") {
+                    try await bundle.status(forward.id)
+                }
+                try await SimulatedLog.with(database: bundle.database) { log in
+                    let deliveries = try await SimulatedLog.deliveries(subscriptions: 4)
+                    try await log.append(deliveries)
+                }
+                try await bundle.delivered(forward.id)
+            }
+
+            let stored = try await bundle.values(
+                """
+                select encode(subledger.event_body(stream_id, position), 'base64')
+                from subledger.event
+                order by position
+                """
+            ).map { Data(base64Encoded: $0.replacing("\n", with: "")) ?? Data() }
+            let lines = try await bundle.values(
+                """
+                select coalesce(facts #>> '{transactions,0,originalTransactionId}',
+                  facts #>> '{renewals,0,originalTransactionId}', position::text)
+                from subledger.event
+                order by position
+                """)
+            #expect(stored.count > 30)
+            let byPosition = Dictionary(
+                bundle.receiver.messages.map { (Self.position(of: $0), $0) }, uniquingKeysWith: { first, _ in first })
+            #expect(byPosition.count == stored.count)
+            for (index, body) in stored.enumerated() {
+                #expect(byPosition[index + 1].map { Data($0.body) } == body, "position \(index + 1)")
+            }
+            var last: [String: Int] = [:]
+            for position in bundle.receiver.messages.map(Self.position) {
+                let line = lines[position - 1]
+                #expect(last[line] ?? 0 < position)
+                last[line] = position
+            }
+            let message = try #require(bundle.receiver.messages.first)
+            #expect(message.path == "/old")
+            #expect(message.headers["content-type"] == "application/json")
+            #expect(message.headers["webhook-signature"] == nil)
+
+            let count = bundle.receiver.messages.count
+            try await bundle.delivering(forwards: [forward]) { _ in
+                #expect(try await bundle.store.replay(forward.id, after: 0))
+                _ = try await eventually(within: .seconds(60), "everything arrives again") {
+                    bundle.receiver.messages.count >= 2 * count ? true : nil
+                }
+            }
+        }
+    }
+
+    private static func position(of message: ScriptedReceiver.Message) -> Int {
+        let parts = message.id.split(separator: "_")
+        return parts.count > 2 ? Int(parts[2]) ?? 0 : 0
+    }
+
+    @Test("only the sources that are asked for are passed on, and nothing once the apps file does not name the URL")
+    func sources() async throws {
+        try await OutboundBundle.with(endpoint: false) { bundle in
+            try await bundle.script("delete from subledger.stream")
+            let stream = StreamKey(app: V1Body.app, environment: .sandbox)
+            let url = "http://127.0.0.1:\(bundle.receiver.port)/old"
+            let forward = Forward(stream: stream, url: url, sources: ["apple-v1"])
+            try await bundle.delivering(forwards: [forward]) { _ in
+                _ = try await eventually(within: .seconds(60), "the endpoint is added") {
+                    try await bundle.status(forward.id)
+                }
+                try await SimulatedLog.with(database: bundle.database) { log in
+                    try await log.append(try await SimulatedLog.deliveries(subscriptions: 2))
+                }
+                try await bundle.delivered(forward.id)
+            }
+            let count = bundle.receiver.messages.count
+            let stored = try await bundle.values(
+                "select count(*)::text from subledger.event where source = 'apple-v1'")
+            #expect(stored == [String(count)])
+
+            try await bundle.delivering { _ in
+                _ = try await eventually(within: .seconds(60), "the endpoint is disabled") {
+                    try await bundle.status(forward.id)?.endpoint.state.isActive == false ? true : nil
+                }
+            }
+            #expect(try await bundle.store.replay(forward.id, after: 0))
+            try await bundle.delivering(forwards: [forward]) { _ in
+                try await bundle.delivered(forward.id)
+            }
+            #expect(bundle.receiver.messages.count == 2 * count)
+        }
+    }
+
+    @Test("forward in the apps file is checked, and no error quotes the URL")
+    func appsFile() throws {
+        func forwards(_ member: String, allowsPrivate: Bool = false) throws -> [Forward] {
+            let path = TestFolder.path("forward-\(UUID().uuidString).json")
+            try Data(#"[{"bundleId":"a","forward":\#(member)}]"#.utf8).write(to: URL(fileURLWithPath: path))
+            return try ForwardEntries.read(path, allowsPrivate: allowsPrivate)
+        }
+
+        let usual = try forwards(#"[{"url":"https://a.example/x"}]"#)
+        #expect(usual.map(\.stream.environment) == [.production, .sandbox])
+        #expect(Set(usual.map(\.id)).count == 2)
+        #expect(usual.allSatisfy { $0.id.hasPrefix("fwd_") && $0.id.count == 20 && $0.sources == nil })
+        let one = try forwards(
+            #"[{"url":"https://a.example/x","environments":["sandbox"],"sources":["apple-v2","apple-v1"]}]"#)
+        #expect(one.map(\.sources) == [["apple-v1", "apple-v2"]])
+        #expect(try forwards(#"[{"url":"http://127.0.0.1/x"}]"#, allowsPrivate: true).count == 2)
+        for (member, problem) in [
+            (#"{"url":"https://a.example"}"#, "forward: expected"), ("[{}]", "forward.url is missing"),
+            (#"[{"url":"http://secret.example"}]"#, "must begin with https://"),
+            (#"[{"url":"https://10.0.0.1/secret"}]"#, "not public"),
+            (#"[{"url":"https://secret.example","sources":["backend"]}]"#, "forward.sources: expected"),
+            (#"[{"url":"https://secret.example","environments":[]}]"#, "forward.environments: expected"),
+            (#"[{"url":"https://secret.example","kinds":[]}]"#, #"unknown setting "forward.kinds""#),
+            (#"[{"url":"https://secret.example"},{"url":"https://secret.example"}]"#, "the same URL twice"),
+        ] {
+            let error = #expect(throws: SettingError.self) { try forwards(member) }
+            #expect(error?.description.contains(problem) == true, "\(member)")
+            #expect(error?.description.contains("secret") == false, "\(member)")
+        }
+    }
+}
