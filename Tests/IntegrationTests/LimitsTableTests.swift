@@ -1,6 +1,7 @@
 import EventLog
 import Foundation
 import NIOCore
+import Outbound
 import Testing
 
 @testable import HTTPServer
@@ -51,6 +52,10 @@ struct LimitsTableTests {
         "changes of a page": "\(HTTP.changesMax), \(bytes(HTTP.changesBytesMax))",
         "wait for changes": seconds(HTTP.changeWaitMax),
         "stream of changes": seconds(HTTP.streamMax),
+        "endpoints": "\(Outbound.Limits.endpointsMax)",
+        "attempts in flight":
+            "\(Outbound.Limits.endpointFlightsMax) of an endpoint, \(Outbound.Limits.flightsMax) in all",
+        "subscriptions of an endpoint that wait": "\(Outbound.Limits.waitingLinesMax)",
     ]
 
     private static func seconds(_ duration: Duration) -> String { "\(duration.components.seconds) s" }
