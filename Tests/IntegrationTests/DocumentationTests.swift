@@ -30,6 +30,7 @@ struct DocumentationTests {
         "Console": ["token="],
         "Receipts": ["export SUBLEDGER_TOKEN=", "curl -s", "subledger receipt verify", "subledger backfill"],
         "Deliveries": ["subledger audit", "subledger probe"],
+        "Money": ["subledger rate import"],
         "RefundRequests": ["curl -s -X PUT", "curl -s -X PUT"],
         "OperatorWrites": ["subledger extend", "subledger extend", "subledger account-token"],
         "Simulator": ["subledger simulate --in-step"],

@@ -215,12 +215,13 @@ extension Lapse {
 }
 
 extension CustomerKey {
-    /// The customer with its id.
+    /// The customer, with an id that a backend gave or an answer about its subscriptions shows anyway. The account token of
+    /// an app user is nothing for others.
     fileprivate var named: String {
         switch kind {
         case .link: "customer \(id.text)"
-        case .account: "the app user with account token \(id.text)"
-        case .appTransaction: "the store account with app transaction \(id.text)"
+        case .account: "another app user"
+        case .appTransaction: "another store account"
         case .subscription: "the store account of subscription \(id.text)"
         }
     }
