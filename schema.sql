@@ -5058,6 +5058,25 @@ comment on column analyst.exchange_rates.currency is 'ISO 4217; never EUR, whose
 comment on column analyst.exchange_rates.day is 'The day of the rate. It counts until the next one, for 7 days at most';
 comment on column analyst.exchange_rates.per_euro is 'Units of the currency for one euro';
 
+create or replace function analyst.rate_on(currency text, day date) returns table (per_euro numeric)
+language sql stable as $$
+  select 1::numeric
+  where $1 = 'EUR'
+  union all
+  (
+    select exchange_rate.per_euro
+    from subledger.exchange_rate
+    where exchange_rate.currency = $1
+      and exchange_rate.day <= $2
+      and exchange_rate.day > $2 - 7
+    order by exchange_rate.day desc
+    limit 1
+  )
+$$;
+
+comment on function analyst.rate_on is
+  'Units of a currency for one euro on a day, by the latest rate of the week that ends with it; no row if there is none';
+
 create or replace function analyst.rates_in(target text)
 returns table (day date, currency text, rate numeric)
 language sql stable as $$
@@ -5076,48 +5095,37 @@ language sql stable as $$
     where transaction.currency is not null
       and transaction.revocation_date is not null
   ) as sold
-  left join lateral (
-    select 1 as per_euro
-    where sold.currency = 'EUR'
-    union all
-    (
-      select exchange_rate.per_euro
-      from subledger.exchange_rate
-      where exchange_rate.currency = sold.currency
-        and exchange_rate.day <= sold.day
-        and exchange_rate.day > sold.day - 7
-      order by exchange_rate.day desc
-      limit 1
-    )
-  ) as own on true
-  left join lateral (
-    select 1 as per_euro
-    where $1 = 'EUR'
-    union all
-    (
-      select exchange_rate.per_euro
-      from subledger.exchange_rate
-      where exchange_rate.currency = $1
-        and exchange_rate.day <= sold.day
-        and exchange_rate.day > sold.day - 7
-      order by exchange_rate.day desc
-      limit 1
-    )
-  ) as wanted on true
+  left join lateral analyst.rate_on(sold.currency, sold.day) as own on true
+  left join lateral analyst.rate_on($1, sold.day) as wanted on true
 $$;
 
 comment on function analyst.rates_in is
   'What one unit of each currency was worth in the currency target, on each day with a payment or refund in it: by the '
   'latest rates of the week that ends with the day; null if there is none';
 
+create or replace view analyst.first_owners as
+select distinct on (stream_id, original_transaction_id, starts_at)
+  stream_id,
+  original_transaction_id,
+  starts_at,
+  ends_at,
+  customer_kind,
+  customer_id
+from subledger.ownership
+order by stream_id, original_transaction_id, starts_at, customer_kind, customer_id;
+
+comment on view analyst.first_owners is
+  'Customers like customers, but one for each instant: of several who share a subscription, the first by kind and id, so '
+  'that money is counted once';
+comment on column analyst.first_owners.stream_id is 'App and environment as one number';
+comment on column analyst.first_owners.original_transaction_id is 'The subscription';
+comment on column analyst.first_owners.starts_at is 'Inclusive; -infinity for the first owner';
+comment on column analyst.first_owners.ends_at is 'Exclusive; infinity for the current owner';
+comment on column analyst.first_owners.customer_kind is 'See customers';
+comment on column analyst.first_owners.customer_id is 'See customers';
+
 create or replace view analyst.revenue_detail as
-with owner as (
-  -- Of several customers who share it, one.
-  select distinct on (stream_id, original_transaction_id, starts_at)
-    stream_id, original_transaction_id, starts_at, ends_at, customer_kind, customer_id
-  from subledger.ownership
-  order by stream_id, original_transaction_id, starts_at, customer_kind, customer_id
-), payment as (
+with payment as (
   select
     paid.app,
     paid.environment,
@@ -5146,7 +5154,7 @@ with owner as (
     owner.customer_kind,
     owner.customer_id
   from analyst.refund_rate_detail as paid
-  left join owner
+  left join analyst.first_owners as owner
     on owner.stream_id = paid.stream_id
     and owner.original_transaction_id = paid.original_transaction_id
     and owner.starts_at <= paid.purchase_date
@@ -5331,37 +5339,10 @@ language sql stable as $$
     mrr.day, mrr.app, mrr.environment, mrr.currency, mrr.subscriptions::bigint, round(mrr.mrr * factor.rate, 3),
     case when factor.rate is null then mrr.mrr end, mrr.unpriced::bigint
   from analyst.mrr
+  left join lateral analyst.rate_on(mrr.currency, coalesce($2, mrr.day)) as own on true
+  left join lateral analyst.rate_on($1, coalesce($2, mrr.day)) as wanted on true
   cross join lateral (
-    select
-      case
-        when mrr.currency = $1 then 1
-        else (
-          select case when $1 = 'EUR' then 1 else wanted.per_euro end / own.per_euro
-          from (
-            select 1 as per_euro
-            where mrr.currency = 'EUR'
-            union all
-            (
-              select exchange_rate.per_euro
-              from subledger.exchange_rate
-              where exchange_rate.currency = mrr.currency
-                and exchange_rate.day <= coalesce($2, mrr.day)
-                and exchange_rate.day > coalesce($2, mrr.day) - 7
-              order by exchange_rate.day desc
-              limit 1
-            )
-          ) as own
-          left join lateral (
-            select exchange_rate.per_euro
-            from subledger.exchange_rate
-            where exchange_rate.currency = $1
-              and exchange_rate.day <= coalesce($2, mrr.day)
-              and exchange_rate.day > coalesce($2, mrr.day) - 7
-            order by exchange_rate.day desc
-            limit 1
-          ) as wanted on true
-        )
-      end as rate
+    select case when mrr.currency = $1 then 1 else wanted.per_euro / own.per_euro end as rate
   ) as factor
 $$;
 
@@ -5413,13 +5394,7 @@ comment on column analyst.mrr_in_grace_detail.last_day is 'Last day whose 00:00 
 comment on column analyst.mrr_in_grace_detail.positions is 'Position of the first event that reported the grace period';
 
 create or replace view analyst.mrr_movements_detail as
-with owner as (
-  -- Of several customers who share it, one.
-  select distinct on (stream_id, original_transaction_id, starts_at)
-    stream_id, original_transaction_id, starts_at, ends_at, customer_kind, customer_id
-  from subledger.ownership
-  order by stream_id, original_transaction_id, starts_at, customer_kind, customer_id
-), valued as (
+with valued as (
   select stream_id, currency, original_transaction_id, mrr, first_day, last_day, positions
   from analyst.mrr_detail
   where mrr > 0
@@ -5438,7 +5413,7 @@ with owner as (
     least(valued.last_day, analyst.day_from(owner.ends_at) - 1) as last_day,
     valued.positions[1] as position
   from valued
-  join owner using (stream_id, original_transaction_id)
+  join analyst.first_owners as owner using (stream_id, original_transaction_id)
 ), change as (
   select
     owned.stream_id, owned.customer_kind, owned.customer_id, owned.currency, at.day, sum(at.delta) as delta,
@@ -5588,6 +5563,36 @@ comment on column analyst.mrr_movements.net_retention_percent is
 comment on column analyst.mrr_movements.quick_ratio is
   'new and expansion divided by contraction and churn; null if nothing was lost';
 
+create or replace function analyst.commission_on(store text, kind text, country text, day date)
+returns table (percent numeric, later_percent numeric)
+language sql stable as $$
+  select commission.percent, commission.later_percent
+  from subledger.commission
+  where commission.store = $1
+    and commission.kind = $2
+    and commission.country in ($3, '')
+    and commission.starts_on <= $4
+  order by commission.country desc, commission.starts_on desc
+  limit 1
+$$;
+
+create or replace function analyst.tax_on(country text, day date) returns table (percent numeric)
+language sql stable as $$
+  select tax_rate.percent
+  from subledger.tax_rate
+  where tax_rate.country in ($1, '')
+    and tax_rate.starts_on <= $2
+  order by tax_rate.country desc, tax_rate.starts_on desc
+  limit 1
+$$;
+
+comment on function analyst.commission_on is
+  'The share of a store on a day, by the imported table: that of the country, else that of all countries; no row if '
+  'there is none';
+comment on function analyst.tax_on is
+  'The tax in prices of a country on a day, by the imported table: its own, else that of all countries; no row if there '
+  'is none';
+
 create or replace view analyst.proceeds_detail as
 select
   sold.day,
@@ -5607,24 +5612,8 @@ select
   sold.transaction_id,
   sold.positions
 from analyst.revenue_detail as sold
-left join lateral (
-  select commission.percent, commission.later_percent
-  from subledger.commission
-  where commission.store = sold.store
-    and commission.kind = sold.kind
-    and commission.country in (sold.country, '')
-    and commission.starts_on <= sold.day
-  order by commission.country desc, commission.starts_on desc
-  limit 1
-) as commission on true
-left join lateral (
-  select tax_rate.percent
-  from subledger.tax_rate
-  where tax_rate.country in (sold.country, '')
-    and tax_rate.starts_on <= sold.day
-  order by tax_rate.country desc, tax_rate.starts_on desc
-  limit 1
-) as tax on true
+left join lateral analyst.commission_on(sold.store, sold.kind, sold.country, sold.day) as commission on true
+left join lateral analyst.tax_on(sold.country, sold.day) as tax on true
 where sold.price is not null;
 
 comment on view analyst.proceeds_detail is
@@ -5663,24 +5652,8 @@ with alike as (
     sold.paid / (1 + tax.percent / 100) as net,
     case when sold.is_later then commission.later_percent else commission.percent end as commission_percent
   from alike as sold
-  left join lateral (
-    select commission.percent, commission.later_percent
-    from subledger.commission
-    where commission.store = sold.store
-      and commission.kind = sold.kind
-      and commission.country in (sold.country, '')
-      and commission.starts_on <= sold.day
-    order by commission.country desc, commission.starts_on desc
-    limit 1
-  ) as commission on true
-  left join lateral (
-    select tax_rate.percent
-    from subledger.tax_rate
-    where tax_rate.country in (sold.country, '')
-      and tax_rate.starts_on <= sold.day
-    order by tax_rate.country desc, tax_rate.starts_on desc
-    limit 1
-  ) as tax on true
+  left join lateral analyst.commission_on(sold.store, sold.kind, sold.country, sold.day) as commission on true
+  left join lateral analyst.tax_on(sold.country, sold.day) as tax on true
 )
 select
   rated.day,
