@@ -99,70 +99,53 @@ enum EndpointStatements {
         from size
         """)
 
-    static let setKinds = Statement(
-        "endpoint_set_kinds",
-        """
-        with changed as (
-          update subledger.endpoint
-          set kinds = nullif($2::text[], '{}')
-          where endpoint_id = $1
-            and kinds is distinct from nullif($2::text[], '{}')
-          returning endpoint_id
-        ),
-        raised as (
-          update subledger.endpoint_cursor
-          set generation = generation + 1
-          from changed
-          where endpoint_cursor.endpoint_id = changed.endpoint_id
-        )
-        select count(*)
-        from changed
-        """)
+    static let setKinds = changing(
+        "endpoint_set_kinds", "kinds = nullif($2::text[], '{}')",
+        where: "and kinds is distinct from nullif($2::text[], '{}')")
 
-    static let disable = Statement(
-        "endpoint_disable",
-        """
-        with changed as (
-          update subledger.endpoint
-          set state = 'disabled', disabled_for = $2, disabled_at = $3
-          where endpoint_id = $1
-          returning endpoint_id
-        ),
-        raised as (
-          update subledger.endpoint_cursor
-          set generation = generation + 1
-          from changed
-          where endpoint_cursor.endpoint_id = changed.endpoint_id
-        )
-        select count(*)
-        from changed
-        """)
+    static let disable = changing(
+        "endpoint_disable", "state = 'disabled', disabled_for = $2, disabled_at = $3")
 
-    static let enable = Statement(
-        "endpoint_enable",
-        """
-        with changed as (
-          update subledger.endpoint
-          set state = 'active', disabled_for = null, disabled_at = null
-          where endpoint_id = $1
-          returning endpoint_id
-        ),
-        raised as (
-          update subledger.endpoint_cursor
-          set generation = generation + 1, failing_since = null
-          from changed
-          where endpoint_cursor.endpoint_id = changed.endpoint_id
-        ),
-        due as (
-          update subledger.endpoint_delivery
-          set next_at = null
-          from changed
-          where endpoint_delivery.endpoint_id = changed.endpoint_id
-            and endpoint_delivery.state = 'waiting'
-        )
-        select count(*)
-        from changed
-        """)
+    static let enable = changing(
+        "endpoint_enable", "state = 'active', disabled_for = null, disabled_at = null",
+        cursor: "generation = generation + 1, failing_since = null",
+        besides: """
+            ,
+            due as (
+              update subledger.endpoint_delivery
+              set next_at = null
+              from changed
+              where endpoint_delivery.endpoint_id = changed.endpoint_id
+                and endpoint_delivery.state = 'waiting'
+            )
+            """)
+
+    /// Changes the endpoint `$1`, and raises its generation, so that what is in flight by the former state is not recorded.
+    /// One row: how many were changed.
+    private static func changing(
+        _ name: SQL, _ change: SQL, where condition: SQL = "", cursor: SQL = "generation = generation + 1",
+        besides more: SQL = ""
+    ) -> Statement {
+        Statement(
+            name,
+            """
+            with changed as (
+              update subledger.endpoint
+              set \(change)
+              where endpoint_id = $1
+                \(condition)
+              returning endpoint_id
+            ),
+            raised as (
+              update subledger.endpoint_cursor
+              set \(cursor)
+              from changed
+              where endpoint_cursor.endpoint_id = changed.endpoint_id
+            )\(more)
+            select count(*)
+            from changed
+            """)
+    }
 
     /// What waits after the place is delivered with everything else after it.
     static let rewind = Statement(
