@@ -27,7 +27,7 @@ struct FoldedBatch: Sendable {
     let customers: CustomerChanges
     let differences: [SubscriptionDifference]
     /// The subscriptions under which the events reported transactions that these did not have before.
-    let holders: [String: Set<String>]
+    let holders: TransactionHolders
     /// In order of position.
     let notices: [CustomerNotice]
 }
@@ -167,7 +167,7 @@ struct BatchReader: Sendable {
     ///
     /// - Parameter new: See ``FoldedBatch/holders``. Only these are looked up: about all others, the facts say it.
     private func loadHolders(
-        of new: [String: Set<String>], into states: inout [String: ProjectedSubscription], _ unwritten: [FoldedBatch]
+        of new: TransactionHolders, into states: inout [String: ProjectedSubscription], _ unwritten: [FoldedBatch]
     ) async -> ProjectionOutcome<TransactionHolders> {
         var holders = TransactionHolders()
         var wanted: Set<String> = []
@@ -175,29 +175,29 @@ struct BatchReader: Sendable {
             holders.add(transactionId, heldBy: subscription)
             wanted.insert(subscription)
         }
-        for (batch, transactionId) in unwritten.flatMap({ batch in new.keys.map { (batch, $0) } }) {
-            for id in batch.holders[transactionId] ?? [] { add(transactionId, heldBy: id) }
+        for batch in unwritten {
+            for transactionId in new.transactionIds {
+                for id in batch.holders.holders(of: transactionId) { add(transactionId, heldBy: id) }
+            }
         }
         do throws(PostgresError) {
             let stored = Step(
-                ProjectionStatements.transactionHolders, [Parameter(streamId), .array(new.keys.sorted())])
+                ProjectionStatements.transactionHolders, [Parameter(streamId), .array(new.transactionIds.sorted())])
             if !new.isEmpty {
                 for row in try await query(stored) { add(try row.value(at: 0), heldBy: try row.value(at: 1)) }
             }
         } catch {
             return .failure(.database(error))
         }
-        var named = Set(states.keys)
-        for state in states.values { wanted.formUnion(state.facts.otherHolders) }
+        var asked = Set(states.keys)
+        for state in states.values { wanted.formUnion(holders.add(state.facts)) }
         while true {
-            wanted.subtract(named)
-            if wanted.isEmpty { break }
-            named.formUnion(wanted)
+            wanted.subtract(asked)
+            if wanted.isEmpty { return .success(holders) }
+            asked.formUnion(wanted)
             if let failure = await load(wanted, unwritten, into: &states) { return .failure(failure) }
-            wanted = wanted.reduce(into: []) { $0.formUnion(states[$1]?.facts.otherHolders ?? []) }
+            wanted = wanted.compactMap { states[$0] }.reduce(into: []) { $0.formUnion(holders.add($1.facts)) }
         }
-        for state in states.values { holders.add(state.facts) }
-        return .success(holders)
     }
 
     /// Loads subscriptions as they are after the unwritten batches. Returns why that failed, or nil.
@@ -252,14 +252,14 @@ struct BatchReader: Sendable {
 
 extension [String: ProjectedSubscription] {
     /// The transactions that events report under subscriptions that did not have them, with these subscriptions.
-    fileprivate func newTransactions(in events: [FoldableEvent]) -> [String: Set<String>] {
+    fileprivate func newTransactions(in events: [FoldableEvent]) -> TransactionHolders {
         var known: [String: Set<String>] = [:]
-        var new: [String: Set<String>] = [:]
+        var new = TransactionHolders()
         for (id, facts) in events.lazy.flatMap(\.factsBySubscription) {
             for transactionId in facts.transactionIds {
                 let isNew = known[id, default: Set(self[id]?.facts.transactions.keys.map(\.fact.transactionId) ?? [])]
                     .insert(transactionId).inserted
-                if isNew { new[transactionId, default: []].insert(id) }
+                if isNew { new.add(transactionId, heldBy: id) }
             }
         }
         return new

@@ -6,27 +6,47 @@ import Encoding
 
 /// The subscriptions under which transactions were reported.
 package struct TransactionHolders: Sendable {
-    private var holders: [String: Set<String>] = [:]
+    /// Of each transaction, the subscription that was added first. Nearly all have one only, so a set is made for the
+    /// others alone.
+    private var first: [String: String] = [:]
+    private var several: [String: Set<String>] = [:]
 
     package init() {}
 
+    package var isEmpty: Bool { first.isEmpty }
+
+    /// The transactions, in no particular order.
+    package var transactionIds: some Collection<String> { first.keys }
+
     /// Adds a report of a transaction under a subscription.
     package mutating func add(_ transactionId: String, heldBy subscription: String) {
-        holders[transactionId, default: []].insert(subscription)
+        guard let known = first[transactionId] else {
+            first[transactionId] = subscription
+            return
+        }
+        if known != subscription { several[transactionId, default: [known]].insert(subscription) }
     }
 
     /// Adds what the facts say about transactions that were reported under several subscriptions.
-    package mutating func add(_ facts: SubscriptionFacts) {
+    ///
+    /// - Returns: The other subscriptions.
+    package mutating func add(_ facts: SubscriptionFacts) -> Set<String> {
+        var others: Set<String> = []
         for fact in facts.transactions.keys where fact.fact.originalTransactionId != facts.originalTransactionId {
             add(fact.fact.transactionId, heldBy: facts.originalTransactionId)
             add(fact.fact.transactionId, heldBy: fact.fact.originalTransactionId)
+            others.insert(fact.fact.originalTransactionId)
         }
+        return others
     }
 
-    /// The subscriptions under which a transaction was reported, if there are several; nil otherwise.
-    fileprivate func several(_ transactionId: String) -> Set<String>? {
-        holders[transactionId].flatMap { $0.count > 1 ? $0 : nil }
+    /// The subscriptions under which a transaction was reported.
+    package func holders(of transactionId: String) -> Set<String> {
+        several[transactionId] ?? Set(first[transactionId].map { [$0] } ?? [])
     }
+
+    /// The same, if there are several; nil otherwise.
+    fileprivate func several(_ transactionId: String) -> Set<String>? { several[transactionId] }
 }
 
 extension Dictionary where Key == String, Value: SubscriptionState {
