@@ -205,3 +205,15 @@ struct Database {
         static let connectWaitMax = Duration.seconds(30)
     }
 }
+
+extension DatabaseFlags {
+    /// Runs a command on a connection of its own to an existing database.
+    func withConnection<Value>(
+        _ role: Database.Role, _ command: (PostgresConnection) async throws -> Value
+    ) async throws -> Value {
+        let settings = Settings(flags: values)
+        return try await Database.withExisting(settings, logger: try settings.logger()) { database in
+            try await database.withConnection(role, command)
+        }
+    }
+}

@@ -1,5 +1,4 @@
 import ArgumentParser
-import Postgres
 import Readers
 
 struct RateCommand: AsyncParsableCommand {
@@ -26,7 +25,7 @@ struct RateImport: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             let rates = try CSVFile.read(file, RateFile.rates)
-            try await database.stating { try await MoneyTables.state(rates, on: $0) }
+            try await database.withConnection(.products) { try await MoneyTables.state(rates, on: $0) }
             let days = rates.map(\.day)
             let span = days.min().map { ", from \($0) to \(days.max() ?? $0)" } ?? ""
             print("exchange rates imported: \(rates.count)\(span)")
@@ -60,7 +59,7 @@ struct CommissionImport: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             let commissions = try CSVFile.read(file, CommissionFile.commissions)
-            try await database.stating { try await MoneyTables.replace(commissions, on: $0) }
+            try await database.withConnection(.products) { try await MoneyTables.replace(commissions, on: $0) }
             print("commissions imported: \(commissions.count)")
         }
     }
@@ -90,18 +89,8 @@ struct TaxImport: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             let rates = try CSVFile.read(file, TaxFile.rates)
-            try await database.stating { try await MoneyTables.replace(rates, on: $0) }
+            try await database.withConnection(.products) { try await MoneyTables.replace(rates, on: $0) }
             print("tax rates imported: \(rates.count)")
-        }
-    }
-}
-
-extension DatabaseFlags {
-    /// Runs a body with the rights to write the owner's configuration.
-    fileprivate func stating(_ body: (PostgresConnection) async throws -> Void) async throws {
-        let settings = Settings(flags: values)
-        try await Database.withExisting(settings, logger: try settings.logger()) { database in
-            try await database.withConnection(.products) { try await body($0) }
         }
     }
 }

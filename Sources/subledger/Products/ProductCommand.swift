@@ -54,10 +54,7 @@ struct ProductSet: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             let product = try product()
-            let settings = Settings(flags: database.values)
-            try await Database.withExisting(settings, logger: try settings.logger()) { database in
-                try await database.withConnection(.products) { try await ProductTable.state([product], on: $0) }
-            }
+            try await database.withConnection(.products) { try await ProductTable.state([product], on: $0) }
             print(product.line)
         }
     }
@@ -78,13 +75,10 @@ struct ProductList: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            let settings = Settings(flags: database.values)
-            try await Database.withExisting(settings, logger: try settings.logger()) { database in
-                let products = try await database.withConnection(.reader) {
-                    try await ProductTable.products(of: app, on: $0)
-                }
-                for product in products { print(json ? product.jsonLine : product.line) }
+            let products = try await database.withConnection(.reader) {
+                try await ProductTable.products(of: app, on: $0)
             }
+            for product in products { print(json ? product.jsonLine : product.line) }
         }
     }
 }
@@ -104,11 +98,8 @@ struct ProductRemove: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            let settings = Settings(flags: database.values)
-            let isRemoved = try await Database.withExisting(settings, logger: try settings.logger()) { database in
-                try await database.withConnection(.products) {
-                    try await ProductTable.remove(productId, of: app, on: $0)
-                }
+            let isRemoved = try await database.withConnection(.products) {
+                try await ProductTable.remove(productId, of: app, on: $0)
             }
             guard isRemoved else {
                 printError("subledger: no settings for \(productId) of \(app): see `subledger product list`")
@@ -137,10 +128,7 @@ struct ProductImport: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             let products = try ProductFile.read(file)
-            let settings = Settings(flags: database.values)
-            try await Database.withExisting(settings, logger: try settings.logger()) { database in
-                try await database.withConnection(.products) { try await ProductTable.state(products, on: $0) }
-            }
+            try await database.withConnection(.products) { try await ProductTable.state(products, on: $0) }
             print("products imported: \(products.count)")
         }
     }

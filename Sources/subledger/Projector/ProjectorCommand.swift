@@ -19,11 +19,8 @@ struct ProjectorStatus: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            let settings = Settings(flags: database.values)
-            try await Database.withExisting(settings, logger: try settings.logger()) { database in
-                try await database.withConnection(.reader) { connection in
-                    for stream in try await StreamStatus.all(on: connection) { print(stream) }
-                }
+            try await database.withConnection(.reader) { connection in
+                for stream in try await StreamStatus.all(on: connection) { print(stream) }
             }
         }
     }
@@ -59,13 +56,10 @@ struct ProjectorSkip: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            let settings = Settings(flags: database.values)
             let decision = SkipDecision(
                 stream: StreamKey(app: app, environment: environment.value), position: position, reason: reason,
                 decidedBy: NSUserName())
-            try await Database.withExisting(settings, logger: try settings.logger()) { database in
-                try await database.withConnection(.projector) { try await decision.record(on: $0) }
-            }
+            try await database.withConnection(.projector) { try await decision.record(on: $0) }
             print("position \(position) of \(app), \(environment.value.rawValue) is skipped")
         }
     }

@@ -20,11 +20,8 @@ struct CompareSources: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            let settings = Settings(flags: database.values)
-            let counts = try await Database.withExisting(settings, logger: try settings.logger()) { database in
-                try await database.withConnection(.reader) { connection in
-                    try await SourceComparison(connection: connection).compare(app: app) { print($0.json) }
-                }
+            let counts = try await database.withConnection(.reader) { connection in
+                try await SourceComparison(connection: connection).compare(app: app) { print($0.json) }
             }
             guard let counts else {
                 printError("subledger: the log has no events of app \(app)")
