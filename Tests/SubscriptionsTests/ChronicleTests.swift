@@ -8,12 +8,6 @@ struct ChronicleTests {
     private static let january = row("11", "2026-01-01", "2026-02-01")
     private static let february = row("12", "2026-02-01", "2026-03-01")
 
-    private static func changed(_ transaction: Transaction, _ change: (inout Transaction) -> Void) -> Transaction {
-        var copy = transaction
-        change(&copy)
-        return copy
-    }
-
     /// A's January, whose renewal A switched off, and March, which B bought and which ended for no stated reason.
     private static let passedOn: [Told] = {
         let own = changed(january) { $0.appAccountToken = tokenA }
@@ -60,7 +54,7 @@ struct ChronicleTests {
                 $0.transactionReason = "RENEWAL"
             }
         }
-        let february = Self.changed(Self.february) { $0.transactionReason = "RENEWAL" }
+        let february = changed(Self.february) { $0.transactionReason = "RENEWAL" }
         #expect(
             Self.history(
                 [
@@ -81,8 +75,8 @@ struct ChronicleTests {
 
     @Test("a free trial, and a purchase of a family member")
     func payers() {
-        let trial = Self.changed(Self.january) { $0.offerDiscountType = "FREE_TRIAL" }
-        let shared = Self.changed(Self.january) { $0.inAppOwnershipType = "FAMILY_SHARED" }
+        let trial = changed(Self.january) { $0.offerDiscountType = "FREE_TRIAL" }
+        let shared = changed(Self.january) { $0.inAppOwnershipType = "FAMILY_SHARED" }
         #expect(
             Self.history([Told("2026-01-01", [trial]), Told("2026-02-01", [Self.february])], through: "2026-02-02") == [
                 "2026-01-01 free trial began (1)", "2026-02-01 renewed (2)",
@@ -133,7 +127,7 @@ struct ChronicleTests {
 
     @Test("a refund, and a refund that is taken back")
     func refunds() {
-        let refunded = Self.changed(Self.january) { $0.revocationDate = day("2026-01-10") }
+        let refunded = changed(Self.january) { $0.revocationDate = day("2026-01-10") }
         let reports = [Told("2026-01-01", [Self.january]), Told("2026-01-11", [refunded])]
         #expect(
             Self.history(reports) == [
@@ -186,7 +180,7 @@ struct ChronicleTests {
 
     @Test("access by a purchase and its restored copy ends once")
     func copies() {
-        let copy = Self.changed(Self.january) { $0.transactionId = "21" }
+        let copy = changed(Self.january) { $0.transactionId = "21" }
         #expect(
             Self.history([Told("2026-01-01", [Self.january]), Told("2026-01-10", [copy])]) == [
                 "2026-01-01 bought (1)", "2026-01-01 restored: the same purchase under another id (2)",
@@ -201,7 +195,7 @@ struct ChronicleTests {
             ("REFUND_FULL", "refunded"),
         ])
     func takenBack(type: String, words: String) {
-        let revoked = Self.changed(Self.january) {
+        let revoked = changed(Self.january) {
             $0.revocationDate = day("2026-01-10")
             $0.revocationType = type
         }

@@ -8,18 +8,6 @@ import Testing
 struct DecidingStatementTests {
     private static let bought = signed(row("11", "2026-01-01", "2026-02-01"), "2026-01-01")
 
-    private static func signed(_ transaction: Transaction, _ date: String) -> Transaction {
-        var copy = transaction
-        copy.signedDate = day(date)
-        return copy
-    }
-
-    private static func changed(_ transaction: Transaction, _ change: (inout Transaction) -> Void) -> Transaction {
-        var copy = transaction
-        change(&copy)
-        return copy
-    }
-
     /// The reports that the decisive reason names, in each order of arrival.
     private static func evidence(
         _ reports: [Told], of rule: ExplanationRule, at instant: String
@@ -39,14 +27,14 @@ struct DecidingStatementTests {
         let dated = Told(
             "2026-01-10",
             [
-                Self.changed(row("11", "2026-01-01", "2026-02-01")) {
+                changed(row("11", "2026-01-01", "2026-02-01")) {
                     $0.revocationDate = day("2026-01-10")
                 }
             ])
         let share = Told(
             "2026-01-11",
             [
-                Self.changed(Self.signed(Self.bought, "2026-01-11")) {
+                changed(signed(Self.bought, "2026-01-11")) {
                     $0.revocationDate = day("2026-01-10")
                     $0.revocationType = "REFUND_PRORATED"
                 }
@@ -63,7 +51,7 @@ struct DecidingStatementTests {
         let longer = Told(
             "2026-01-15",
             [
-                Self.changed(Self.signed(Self.bought, "2026-01-15")) {
+                changed(signed(Self.bought, "2026-01-15")) {
                     $0.expiresDate = day("2026-02-08")
                 }
             ])
@@ -82,8 +70,8 @@ struct DecidingStatementTests {
     @Test("what is stated again with other details rests on the earliest statement")
     func earliest() throws {
         let first = Told("2026-01-01", [Self.bought])
-        let again = Told("2026-01-05", [Self.signed(Self.bought, "2026-01-05")])
-        let other = Told("2026-01-06", [Self.changed(Self.signed(Self.bought, "2026-01-06")) { $0.price = 990 }])
+        let again = Told("2026-01-05", [signed(Self.bought, "2026-01-05")])
+        let other = Told("2026-01-06", [changed(signed(Self.bought, "2026-01-06")) { $0.price = 990 }])
 
         let evidence = try Self.evidence([first, again, other], of: .paid, at: "2026-01-20")
 
@@ -92,11 +80,11 @@ struct DecidingStatementTests {
 
     @Test("a refund that was reversed and stated again rests on the report after the reversal")
     func statedAgain() throws {
-        let refunded = Self.changed(Self.bought) { $0.revocationDate = day("2026-01-10") }
+        let refunded = changed(Self.bought) { $0.revocationDate = day("2026-01-10") }
         let reports = [
-            Told("2026-01-01", [Self.bought]), Told("2026-01-10", [Self.signed(refunded, "2026-01-10")]),
-            Told("2026-01-12", [Self.signed(Self.bought, "2026-01-12")]),
-            Told("2026-01-14", [Self.signed(refunded, "2026-01-14")]),
+            Told("2026-01-01", [Self.bought]), Told("2026-01-10", [signed(refunded, "2026-01-10")]),
+            Told("2026-01-12", [signed(Self.bought, "2026-01-12")]),
+            Told("2026-01-14", [signed(refunded, "2026-01-14")]),
         ]
         let example = ExplanationExample(
             rule: .refundedWhole, reports: reports, at: "2026-01-20", active: false, positions: [])
@@ -108,7 +96,7 @@ struct DecidingStatementTests {
 
     @Test("\"belongs to the customer\" names another customer than the one that is asked about")
     func otherCustomer() {
-        let bought = Self.changed(Self.bought) { $0.appAccountToken = tokenA }
+        let bought = changed(Self.bought) { $0.appAccountToken = tokenA }
         func explanation(for customer: CustomerKey) -> Explanation {
             ExplanationExample(
                 rule: .tiedByLink, reports: [Told("2026-01-01", [bought])],

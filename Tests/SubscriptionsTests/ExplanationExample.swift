@@ -67,18 +67,6 @@ extension ExplanationExample {
         }
     }
 
-    private static func signed(_ transaction: Transaction, _ date: String) -> Transaction {
-        var copy = transaction
-        copy.signedDate = day(date)
-        return copy
-    }
-
-    private static func changed(_ transaction: Transaction, _ change: (inout Transaction) -> Void) -> Transaction {
-        var copy = transaction
-        change(&copy)
-        return copy
-    }
-
     private static func oneTime(_ product: String, _ type: String) -> Told {
         var transaction = Transaction(transactionId: testSubscription, originalTransactionId: testSubscription)
         transaction.productId = product

@@ -54,6 +54,17 @@ extension Transaction {
     }
 }
 
+/// The transaction as signed on a date.
+func signed(_ transaction: Transaction, _ date: String) -> Transaction {
+    changed(transaction) { $0.signedDate = day(date) }
+}
+
+func changed(_ transaction: Transaction, _ change: (inout Transaction) -> Void) -> Transaction {
+    var copy = transaction
+    change(&copy)
+    return copy
+}
+
 /// What one notification states, and the time that it refers to.
 struct Told: Hashable {
     var occurredAt: Instant
