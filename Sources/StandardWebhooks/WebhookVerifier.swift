@@ -18,7 +18,7 @@ public struct WebhookVerifier: Sendable {
 
     /// Returns if one of the signatures was made with one of the keys and the attempt is recent.
     ///
-    /// A message that was verified may be a repetition: whoever acts on it remembers its id.
+    /// A message that was verified may be a repetition: a receiver remembers its id.
     ///
     /// - Parameters:
     ///   - body: The bytes as they arrived, before they are parsed.

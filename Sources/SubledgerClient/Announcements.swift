@@ -1,8 +1,8 @@
 import Foundation
 
 /// Passes entitlements on to any number of streams, each of which has the latest ones.
+// Unchecked: the lock guards all members. iOS 15 has no `Mutex`.
 final class Announcements: @unchecked Sendable {
-    // Unchecked: the lock guards all members. iOS 15 has no `Mutex`.
     private let lock = NSLock()
     private var latest: Entitlements?
     private var listeners: [UUID: AsyncStream<Entitlements>.Continuation] = [:]
@@ -43,7 +43,7 @@ final class Announcements: @unchecked Sendable {
 
 /// The stores that have a listener.
 enum Listeners {
-    /// Unchecked: the lock guards the members.
+    // Unchecked: the lock guards the members.
     private final class Known: @unchecked Sendable {
         let lock = NSLock()
         var stores: Set<ObjectIdentifier> = []

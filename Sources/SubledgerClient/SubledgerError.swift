@@ -7,7 +7,7 @@ public enum SubledgerError: Error, Hashable, CustomStringConvertible {
     case alreadyStarted
     /// A call needs a user, and `start` was not called.
     case notStarted
-    /// The purchase waits for somebody's approval, which may take days.
+    /// The purchase waits for an approval, which may take days.
     case purchasePending
     case purchaseCancelled
     /// There was no response. What was not handed in is handed in later.

@@ -9,8 +9,8 @@ package enum TokenScope: String, Sendable, CaseIterable {
     case read
     /// Set which ids belong to a customer, and answer refund requests. Includes `read` and `submit`.
     case link
-    /// Add, change and test the endpoints to which changes are delivered. Whoever may do that can have all changes sent
-    /// to a place of their choice.
+    /// Add, change and test the endpoints to which changes are delivered. A token that may do that can have all
+    /// changes sent to any place.
     case webhooks
     /// Change products and their policies, which affect all customers. Includes all other scopes.
     case admin

@@ -34,7 +34,7 @@ struct SignedEntitlements: Sendable {
     }
 
     /// The end of the text's validity: the latest end of its entitlements, and at most a week after it was issued, since
-    /// nobody can take a text back that a refund made wrong.
+    /// a text that a refund made wrong cannot be taken back.
     ///
     /// A text without entitlements is valid for an hour: it protects no access, so it only needs to live as long as it takes
     /// to pass it on, and must not keep saying "nothing" after the next purchase.

@@ -93,7 +93,7 @@ struct TransactionRoutes: Sendable {
         else {
             throw RequestQuery.Malformed(problem: "transactionId must be a string of digits", field: "transactionId")
         }
-        // Whoever knows an id need not have made the purchase.
+        // Knowing an id does not show that one made the purchase.
         guard AppUser.current == nil else {
             throw Problem(.forbidden, "a publishable token hands in signed texts only", field: "transactionId")
         }

@@ -4,7 +4,7 @@ package struct AttemptOutcome: Sendable, Hashable {
     package enum Class: String, Sendable, CaseIterable {
         /// A status from 200 to 299.
         case success
-        /// A status from 300 to 399. Redirects are never followed: they would send the message to an address that nobody
+        /// A status from 300 to 399. Redirects are never followed: they would send the message to an address that is not
         /// configured.
         case redirect
         /// Status 410: the receiver wants no more messages.

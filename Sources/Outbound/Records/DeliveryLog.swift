@@ -47,7 +47,7 @@ package struct DeliveryLog: Sendable {
 
     /// Takes over an endpoint.
     ///
-    /// - Returns: Nil if somebody else has changed the endpoint meanwhile.
+    /// - Returns: Nil if another process has changed the endpoint meanwhile.
     func takeOver(_ task: Task) async throws(ReadError) -> Place? {
         do throws(PostgresError) {
             let cursor = try await pool.query(
@@ -75,7 +75,7 @@ package struct DeliveryLog: Sendable {
         }
     }
 
-    /// Whether nobody else has changed the endpoint since.
+    /// Whether no other process has changed the endpoint since.
     func isCurrent(_ task: Task) async throws(ReadError) -> Bool {
         do throws(PostgresError) {
             return try await pool.query(

@@ -200,7 +200,7 @@ actor EndpointDelivery<Source: MessageSource> {
         if try await !record() { isEnded = true }
     }
 
-    /// - Returns: False if somebody else has changed the endpoint.
+    /// - Returns: False if another process has changed the endpoint.
     private func record() async throws(ReadError) -> Bool {
         var written = progress
         written.cursor = lines.cursor

@@ -157,7 +157,7 @@ package struct EndpointClientSettings: Sendable {
     }
 
     fileprivate func configuration(_ host: String, _ address: NetworkAddress) -> HTTPClient.Configuration {
-        // No redirects: they would lead to an address that nobody configured.
+        // No redirects: they would lead to an address that is not configured.
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow, decompression: .disabled)
         var tls = TLSConfiguration.makeClientConfiguration()
         tls.minimumTLSVersion = .tlsv12

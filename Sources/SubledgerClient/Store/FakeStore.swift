@@ -3,8 +3,8 @@ import Foundation
 /// A store in memory, for tests, previews and samples: what would happen in the App Store happens when a test says so.
 ///
 /// It keeps what it sold, so a test can throw the app's objects away and make new ones, as a restart does.
+// Unchecked: the lock guards all variables.
 public final class FakeStore: Store, @unchecked Sendable {
-    // Unchecked: the lock guards all variables.
     private let lock = NSLock()
     private let clock: any TrustedClock
     private let sign: @Sendable (Sale) -> String
