@@ -53,9 +53,7 @@ struct ConsumptionTests {
                 deliveries.store.api.notifications(at: Simulation.end).first { $0.type == "CONSUMPTION_REQUEST" })
             let askedAt = question.signedDate.advanced(by: .seconds(60))
             await deliveries.pass(to: askedAt)
-            let backend = HTTPClient(
-                port: deliveries.server.backend.port,
-                token: try await TestBundle.token(.link, deliveries.server.database))
+            let backend = try await deliveries.server.client(with: .link)
             let list = try await deliveries.server.backend.get(
                 "/consumption-requests?app=\(DeliveryBundle.bundleId)&state=waiting")
             let request = try #require((list.json["requests"] as? [[String: Any]])?.first, "\(list.body)")

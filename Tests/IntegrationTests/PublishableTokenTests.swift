@@ -34,7 +34,7 @@ struct PublishableTokenTests {
         assertion: String? = AssertionText.hs256(),
         body: String? = nil
     ) async throws -> HTTPAnswer {
-        try await HTTPClient(port: server.backend.port, token: token).send(
+        try await HTTPClient(port: server.backend.port, token: token, patience: server.backend.patience).send(
             method, path, headers: assertion.map { ["Subledger-Assertion": $0] } ?? [:],
             body: body.map { Array($0.utf8) })
     }

@@ -19,8 +19,7 @@ struct ReceiptRoutesTests {
         let store = ScriptedStore()
         store.answer(receipt, ReceiptSample.answer())
         try await TestBundle.withServer(roots: roots, store: store, now: now) { server in
-            let gateway = HTTPClient(
-                port: server.backend.port, token: try await TestBundle.token(.submit, server.database))
+            let gateway = try await server.client(with: .submit)
             try await test(server, store, gateway)
         }
     }

@@ -183,6 +183,12 @@ struct TestBundle {
         try outcome.get()
     }
 
+    /// A backend with a new token, as patient as the others.
+    func client(with scope: TokenScope) async throws -> HTTPClient {
+        HTTPClient(
+            port: backend.port, token: try await Self.token(scope, database), patience: backend.patience)
+    }
+
     /// A new token, like one from `subledger token create`.
     static func token(
         _ scope: TokenScope, _ database: ConnectionConfiguration, app: String? = nil

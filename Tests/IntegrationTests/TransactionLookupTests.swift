@@ -53,8 +53,7 @@ struct TransactionLookupTests {
                 random: { 0 }, logger: LogRecorder().logger)
             try await TestBundle.withServer(apps: [configured], roots: root, api: client, now: { Simulation.end }) {
                 server in
-                let gateway = HTTPClient(
-                    port: server.backend.port, token: try await TestBundle.token(.submit, server.database))
+                let gateway = try await server.client(with: .submit)
                 let account = simulation.storyteller.accounts(ofStory: 0)[0]
                 try await test(
                     Bundle(

@@ -30,8 +30,7 @@ struct TransactionRoutesTests {
         _ app: App = App(bundleId: SignedBody.app), _ test: (TestBundle, HTTPClient) async throws -> Void
     ) async throws {
         try await TestBundle.withServer(apps: [app], roots: SignedBody.roots) { server in
-            let gateway = HTTPClient(
-                port: server.backend.port, token: try await TestBundle.token(.submit, server.database))
+            let gateway = try await server.client(with: .submit)
             try await test(server, gateway)
         }
     }

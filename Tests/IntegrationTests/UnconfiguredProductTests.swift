@@ -22,8 +22,7 @@ struct UnconfiguredProductTests {
     @Test("a paid season without a duration is a defect, a condition and a metric that name it, until it has one")
     func season() async throws {
         try await TestBundle.withServer(apps: [App(bundleId: SignedBody.app)], roots: SignedBody.roots) { server in
-            let gateway = HTTPClient(
-                port: server.backend.port, token: try await TestBundle.token(.submit, server.database))
+            let gateway = try await server.client(with: .submit)
             let body = Array(#"{"signedTransaction":"\#(Self.season())"}"#.utf8)
             let handedIn = try await gateway.post(
                 body, to: "/transactions?app=\(SignedBody.app)&environment=sandbox")

@@ -14,8 +14,7 @@ struct WebhookRoutesTests {
     @Test("an endpoint is added, listed, disabled, enabled, replayed and rotated")
     func life() async throws {
         try await TestBundle.withServer { server in
-            let client = HTTPClient(
-                port: server.backend.port, token: try await TestBundle.token(.webhooks, server.database))
+            let client = try await server.client(with: .webhooks)
             let added = try await client.post(
                 try Self.json(["app": V1Body.app, "url": Self.url, "kinds": ["opened"]]), to: "/webhooks")
             #expect(added.status == 201, "\(added.body)")
@@ -102,10 +101,8 @@ struct WebhookRoutesTests {
     func malformed() async throws {
         try await TestBundle.withServer { server in
             // Before the first request: servers read tokens once a second.
-            let link = HTTPClient(
-                port: server.backend.port, token: try await TestBundle.token(.link, server.database))
-            let webhooks = HTTPClient(
-                port: server.backend.port, token: try await TestBundle.token(.webhooks, server.database))
+            let link = try await server.client(with: .link)
+            let webhooks = try await server.client(with: .webhooks)
             let cases: [([String: Any], Int, String?)] = [
                 (["url": Self.url], 400, "app"), (["app": V1Body.app], 400, "url"),
                 (["app": V1Body.app, "url": "ftp://a.example"], 400, "url"),
