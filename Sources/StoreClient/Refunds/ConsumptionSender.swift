@@ -159,12 +159,12 @@ package final class ConsumptionSender: Sendable {
         switch await client.ask(call, app: app, host: host, priority: .handIn) {
         case .answered: try await record(.accepted, nil, request, answer)
         case .refused(let refusal): try await record(.refused, refusal.description, request, answer)
-        case .keyRejected:
+        case .rejected:
             try await record(.pending, "key_rejected", request, answer, pause: Limits.keyRejectedPause)
         case .unreadable(let label): try await record(.pending, label, request, answer)
-        case .unavailable(Unavailability.cancelled.rawValue, _): break
-        case .unavailable(let label, let retryAfter):
-            try await record(.pending, label, request, answer, pause: retryAfter)
+        case .unavailable(.cancelled, _): break
+        case .unavailable(let reason, let retryAfter):
+            try await record(.pending, reason.rawValue, request, answer, pause: retryAfter)
         }
     }
 
