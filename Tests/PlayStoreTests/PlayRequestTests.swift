@@ -108,6 +108,6 @@ struct PlayRequestTests {
             ("soon", .seconds(60)), ("Tue, 21 Oct 2025 04:00:00 GMT", .seconds(60)), ("999999", .seconds(3600)),
         ] as [(String?, Duration)])
     func pauses(header: String?, wait: Duration) {
-        #expect(QuotaPause.wait(header, at: TestKeys.now) == wait)
+        #expect(RetryAfter.wait(header, at: TestKeys.now) == wait)
     }
 }

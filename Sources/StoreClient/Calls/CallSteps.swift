@@ -73,6 +73,6 @@ struct CallSteps<Host: StoreHost>: Sendable {
     ) -> Step<Answer, Refusal>? {
         guard isAllowed, retries < Limits.retriesMax else { return nil }
         retries += 1
-        return .retry(after: max(BackOff.pause(before: retries, part: part()), pause))
+        return .retry(after: max(RepeatPause.call.pause(after: retries, part: part()), pause))
     }
 }

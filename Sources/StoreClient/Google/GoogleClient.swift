@@ -130,7 +130,7 @@ package final class GoogleClient: Sendable {
                     switch refusal.kind {
                     case .unauthorised: .credential
                     case .forbidden: .permission
-                    case .quota: .rateLimit(QuotaPause.wait(response.retryAfter, at: date))
+                    case .quota: .rateLimit(RetryAfter.wait(response.retryAfter, at: date))
                     case .conflict, .temporary: .temporary
                     case .wrongPurchase, .stateConflict, .notFound, .gone, .refused: .final
                     }
@@ -196,7 +196,7 @@ package final class GoogleClient: Sendable {
                 metadata: ["google.error": "\(refusal)", "http.status": "\(response.status)"])
             return .failure(.rejected)
         case .temporary, .unreadable:
-            let wait = response.status == 429 ? QuotaPause.wait(response.retryAfter, at: clock.date()) : .zero
+            let wait = response.status == 429 ? RetryAfter.wait(response.retryAfter, at: clock.date()) : .zero
             return .failure(.unavailable(.temporaryStatus, retryAfter: max(wait, Limits.accessTokenPause)))
         }
     }
