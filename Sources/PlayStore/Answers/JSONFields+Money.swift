@@ -22,11 +22,6 @@ extension JSONFields {
         return money.money().price
     }
 
-    /// Millionths of the currency unit as thousandths.
-    mutating func micros(_ key: StaticString) -> Int64? {
-        integer64(key).map { rounded($0, per: 1000, key) }
-    }
-
     /// To the nearest thousandth. The exact amount stays in the stored answer.
     private mutating func rounded(_ amount: Int64, per thousandth: Int64, _ key: StaticString) -> Int64 {
         let (quotient, rest) = amount.quotientAndRemainder(dividingBy: thousandth)

@@ -34,7 +34,7 @@ extension PurchaseAsker {
                 else { return false }
                 _ = try await appender.append(PreparedEvent(statement, receivedAt: statement.answeredAt))
             case .refused: break
-            case .credentialsRejected, .forbidden, .unavailable: return false
+            case .rejected, .unreadable, .unavailable: return false
             }
         }
         try await queue.record(answered, of: claim)

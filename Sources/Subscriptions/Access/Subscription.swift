@@ -15,9 +15,6 @@ package struct Subscription: Sendable, Hashable {
     package let reports: ReportSummary
     /// The purchases on Google Play, oldest first; empty for other stores.
     package let purchases: [PlayPurchase]
-    /// The keys of the purchases on Google Play about which nothing is known but that others continue them. Google should
-    /// be asked about each once.
-    package let unknownPurchases: [String]
     private let products: ProductCatalog
 
     /// A transaction merged from all reports about it; later reports take precedence.
@@ -126,7 +123,6 @@ package struct Subscription: Sendable, Hashable {
                 &rules)
         renewals = bought?.renewals ?? facts.orderedRenewals
         purchases = line?.purchases ?? []
-        unknownPurchases = line?.unknownPurchases ?? []
         reports = ReportSummary(facts)
         var paid: [AccessPeriod] = []
         var refunded: [AccessPeriod] = []
