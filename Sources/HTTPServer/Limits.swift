@@ -97,6 +97,13 @@ package enum Limits {
     static let handInBurstMax = 300
     static let handInsPerSecond = 1
     static let handInCustomersMax = 50_000
+    /// Signatures of offers for one app: a signature takes less than a millisecond, and an app needs one for each customer who
+    /// looks at an offer.
+    static let offerSignaturesPerSecond = 100
+    static let offerSignatureBurstMax = 1000
+    /// Largest body of a request for a signature, and the longest text in it: Apple's ids have at most 100 characters.
+    static let offerBodyBytesMax = 8 << 10
+    static let offerTextBytesMax = 255
     /// Interval at which the bounds of the quarantine are enforced if no notification arrives for it.
     static let quarantineInterval = Duration.seconds(3600)
     /// Pause before the server tries again to take notifications in from the quarantine.

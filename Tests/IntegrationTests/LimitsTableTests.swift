@@ -32,6 +32,7 @@ struct LimitsTableTests {
         "notification of a local environment": bytes(HTTP.localBodyBytesMax),
         "notifications of a local environment": "\(HTTP.localEventsMax)",
         "rate of a local environment": "\(HTTP.localEventsPerSecond)/s, bursts of \(HTTP.localBurstEventsMax)",
+        "signatures of offers of an app": "\(HTTP.offerSignatureBurstMax), then \(HTTP.offerSignaturesPerSecond)/s",
         "hand-ins of a customer": "\(HTTP.handInBurstMax), then \(HTTP.handInsPerSecond)/s",
         "requests of an app's user": "\(HTTP.userRequestBurstMax), then \(HTTP.userRequestsPerSecond)/s",
         "requests of apps from one address": "\(HTTP.appRequestBurstMax), then \(HTTP.appRequestsPerSecond)/s",

@@ -137,6 +137,10 @@ struct TestBundle {
                 requests: ConsumptionLog(pool: reader), answers: ConsumptionLog(pool: records),
                 policies: ConsumptionPolicies(pool: editor),
                 appsWithKey: Set(apps.filter { $0.serverAPIKey != nil }.map(\.bundleId)), now: now),
+            offers: OfferRoutes(
+                keys: Dictionary(
+                    apps.compactMap { app in app.serverAPIKey.map { (app.bundleId, $0) } }, uniquingKeysWith: { $1 }),
+                now: now),
             webhooks: WebhookRoutes(
                 admin: EndpointAdmin(
                     store: EndpointStore(pool: editor),

@@ -39,6 +39,7 @@ extension PrivateRoutes {
     ///   - devices: Nil if this process cannot append to the log.
     ///   - googlePurchases: Nil if this process cannot append to the log.
     ///   - consumption: The answers to refund requests.
+    ///   - offers: Signs that customers may use offers.
     ///   - webhooks: The endpoints to which changes are delivered.
     ///   - console: The console for people.
     ///   - health: What the server's readiness depends on.
@@ -46,7 +47,8 @@ extension PrivateRoutes {
         tokens: TokenCache, appGate: AppGate? = nil, log: LogReader, subscriptions: SubscriptionReader,
         products: ProductStore, customers: CustomerReader, links: LinkService?, headKey: HeadKey?,
         receipts: HandInService?, devices: DeviceService?, googlePurchases: PurchaseHandIn?,
-        consumption: ConsumptionRoutes, webhooks: WebhookRoutes, changes: ChangeReader, signal: ChangeSignal,
+        consumption: ConsumptionRoutes, offers: OfferRoutes, webhooks: WebhookRoutes, changes: ChangeReader,
+        signal: ChangeSignal,
         console: ConsoleRoutes,
         metrics: MetricsRegistry, health: [HealthCheck], now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
@@ -63,6 +65,7 @@ extension PrivateRoutes {
         KeyRoutes(key: headKey).add(to: self)
         ChangeRoutes(changes: changes, signal: signal, now: now).add(to: self)
         consumption.add(to: self)
+        offers.add(to: self)
         webhooks.add(to: self)
         ProductRoutes(products: products).add(to: self)
         console.add(to: self)

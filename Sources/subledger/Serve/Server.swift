@@ -88,8 +88,9 @@ struct Server {
             consumption: receipts?.consumption, outbound: plan.outbound,
             health: (appending?.health ?? []) + conditions.compactMap(\.self),
             apps: Set(apps.map(\.bundleId) + googleApps.map(\.packageName)),
-            askedByAPI: Set(apps.filter { $0.serverAPIKey != nil }.map(\.bundleId)), metrics: metrics, now: now,
-            logger: logger)
+            signingKeys: Dictionary(
+                apps.compactMap { app in app.serverAPIKey.map { (app.bundleId, $0) } }, uniquingKeysWith: { $1 }),
+            metrics: metrics, now: now, logger: logger)
         let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
         let pools =
             [appending?.pool, verifying?.pool, receiver?.pool, readerWatch?.pool].compactMap(\.self)
