@@ -106,7 +106,7 @@ struct AuditWorker: Sendable {
                 for state in states {
                     positions.formUnion(state.facts.positions)
                     if let line = state.facts.line { positions.insert(line.position) }
-                    wanted.formUnion(state.facts.purchaseLinks.members)
+                    wanted.formUnion(state.facts.succession.members)
                     wanted.formUnion(state.facts.otherHolders)
                 }
             case .failure(let failure): throw ProjectionAudit.Problem(description: "\(failure)")

@@ -19,7 +19,7 @@ extension SubscriptionFacts {
                 StatedFacts(facts, about: purchase), occurredAt: event.occurredAt, receivedAt: receivedAt,
                 position: position)
         }
-        if changed.purchaseLinks != purchaseLinks { return true }
+        if changed.succession != succession { return true }
         return Knowledge(self, products) != Knowledge(changed, products)
     }
 }
