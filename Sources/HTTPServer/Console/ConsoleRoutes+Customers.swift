@@ -63,7 +63,7 @@ extension ConsoleRoutes {
         let unstated = names.prefix(Limits.consoleExplanations).compactMap { explained?.explanation(of: $0) }
         var knownHead: Int64?
         if let knownAt { knownHead = try await reader.head(at: knownAt, in: stream) }
-        var statements: [Explanation.Evidence: Explanation.Statement] = [:]
+        var statements: [Explanation.EventID: Explanation.CitedEvent] = [:]
         let events = try await events(of: customer, joinedApp: nil, in: stream, unstated, &statements)
         let joined = try await joined(customer, knownAt: knownAt, unstated, &statements, visit)
         let today = at == visit.now ? nil : Self.found(known.customerToday(at: visit.now))?.customer
@@ -103,7 +103,7 @@ extension ConsoleRoutes {
     ///   - statements: Gets those.
     private func events(
         of customer: ExplainedCustomer, joinedApp: String?, in stream: StreamState, _ explanations: [Explanation],
-        _ statements: inout [Explanation.Evidence: Explanation.Statement]
+        _ statements: inout [Explanation.EventID: Explanation.CitedEvent]
     ) async throws -> [StoredEvent] {
         let own = customer.lines.filter { $0.joinedApp == joinedApp }.reduce(into: Set<Int64>()) {
             $0.formUnion($1.positions)
@@ -111,7 +111,7 @@ extension ConsoleRoutes {
         let evidence = explanations.flatMap(\.evidence).filter { $0.joinedApp == joinedApp }.map(\.position)
         let events = try await reader.events(Array(own), and: Set(evidence), in: stream)
         for event in events where evidence.contains(event.position) {
-            statements[Explanation.Evidence(joinedApp: joinedApp, position: event.position)] = Explanation.Statement(
+            statements[Explanation.EventID(joinedApp: joinedApp, position: event.position)] = Explanation.CitedEvent(
                 position: event.position, source: event.source, type: event.type, subtype: event.subtype,
                 receivedAt: event.receivedAt)
         }
@@ -121,7 +121,7 @@ extension ConsoleRoutes {
     /// The stream of the joined app in which the customer has a part; nil if there is none.
     private func joined(
         _ customer: ExplainedCustomer, knownAt: Instant?, _ explanations: [Explanation],
-        _ statements: inout [Explanation.Evidence: Explanation.Statement], _ visit: ConsoleRequest
+        _ statements: inout [Explanation.EventID: Explanation.CitedEvent], _ visit: ConsoleRequest
     ) async throws -> CustomerPage.Joined? {
         guard let app = customer.identity.joinedApp,
             let stream = visit.streams.first(where: { $0.app == app && $0.environment == visit.stream?.environment })

@@ -36,8 +36,8 @@ extension CustomerReader {
     ) async throws(ReadError) -> [Explanation] {
         try await reading {
             let explanations = entitlements.map { customer.explanation(of: $0) }
-            let evidence = explanations.reduce(into: Set<Explanation.Evidence>()) { $0.formUnion($1.evidence) }
-            var statements: [Explanation.Evidence: Explanation.Statement] = [:]
+            let evidence = explanations.reduce(into: Set<Explanation.EventID>()) { $0.formUnion($1.evidence) }
+            var statements: [Explanation.EventID: Explanation.CitedEvent] = [:]
             for (joinedApp, streamId) in customer.streams {
                 let positions = evidence.filter { $0.joinedApp == joinedApp }.map(\.position).sorted()
                 guard !positions.isEmpty else { continue }
@@ -46,7 +46,7 @@ extension CustomerReader {
                     deadline: .now + Limits.readWaitMax)
                 {
                     let position: Int64 = try row.value(at: 0)
-                    statements[Explanation.Evidence(joinedApp: joinedApp, position: position)] = Explanation.Statement(
+                    statements[Explanation.EventID(joinedApp: joinedApp, position: position)] = Explanation.CitedEvent(
                         position: position, source: try row.value(at: 1), type: try row.optional(at: 2),
                         subtype: try row.optional(at: 3), receivedAt: try row.value(at: 4))
                 }
