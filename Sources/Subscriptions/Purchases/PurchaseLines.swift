@@ -150,7 +150,7 @@ extension SubscriptionFacts {
     /// Adds all facts of another subscription.
     mutating func add(_ other: SubscriptionFacts) {
         for (purchase, evidence) in other.purchases {
-            var merged = Evidence(
+            var merged = Provenance(
                 purchases[purchase], receivedAt: evidence.receivedAt, position: evidence.position)
             merged.position = min(merged.position, evidence.position)
             purchases[purchase] = merged
