@@ -6,6 +6,7 @@ import Testing
 
 @testable import HTTPServer
 @testable import Readers
+@testable import StoreClient
 
 @Suite("The documented limits match the code")
 struct LimitsTableTests {
@@ -24,7 +25,7 @@ struct LimitsTableTests {
         "body with a receipt": bytes(HTTP.receiptBodyBytesMax),
         "body with signed transactions": bytes(HTTP.transactionsBodyBytesMax),
         "body with a purchase of Google Play": bytes(HTTP.purchaseBodyBytesMax),
-        "signed transactions of one request": "\(HTTP.transactionsMax)",
+        "signed transactions of one request": "\(StoreClient.Limits.transactionsMax)",
         "bodies above \(bytes(HTTP.bodyBytesFree)), together": bytes(HTTP.bodiesBytesMax),
         "notifications that wait for their commit":
             "\(EventLog.Limits.queueEventsMax), \(bytes(EventLog.Limits.queueBytesMax))",

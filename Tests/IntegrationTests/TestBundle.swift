@@ -81,17 +81,19 @@ struct TestBundle {
         let linkLog = LogReader(pool: linker)
         let links = LinkService(log: linkLog, appender: appender, apps: Set(apps.map(\.bundleId)))
         let clock = StoreClock(date: now)
-        let handIns = HandInService(
+        let handIns = ReceiptHandIn(
             client: ReceiptClient(transport: store, clock: clock, random: { 0 }, logger: logger), apps: apps,
             handIns: HandInLog(pool: records), log: log, subscriptions: SubscriptionReader(pool: reader),
             appender: appender, links: links, clock: clock, roots: roots, logger: logger)
         let verifier = NotificationVerifier(apps: Apps(apps), signatures: SignatureVerifier(roots: roots))
-        let devices = DeviceService(
+        var sources = HandInSources()
+        (sources.receipts, sources.receiptLog) = (handIns, HandInLog(pool: records))
+        sources.transactions = TransactionHandIn(
             verifier: verifier, apps: Set(apps.map(\.bundleId)),
             lookup: api.map { TransactionLookup(client: $0, apps: apps, clock: clock) }, log: log,
             subscriptions: SubscriptionReader(pool: reader), appender: appender, links: links, clock: clock,
             logger: logger)
-        let googlePurchases = PurchaseHandIn(
+        sources.purchases = PurchaseHandIn(
             client: GoogleClient(transport: store, clock: clock, random: { 0 }, logger: logger), apps: googleApps,
             queue: PurchaseQueue(pool: records), log: log, subscriptions: SubscriptionReader(pool: reader),
             appender: appender,
@@ -131,8 +133,7 @@ struct TestBundle {
             tokens: tokens, appGate: AppGate(keys: assertions, now: now), log: log,
             subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
             customers: CustomerReader(pool: reader),
-            links: links, headKey: Self.headKey, receipts: handIns, devices: devices,
-            googlePurchases: googlePurchases,
+            links: links, headKey: Self.headKey, handIns: sources,
             consumption: ConsumptionRoutes(
                 requests: ConsumptionLog(pool: reader), answers: ConsumptionLog(pool: records),
                 policies: ConsumptionPolicies(pool: editor),

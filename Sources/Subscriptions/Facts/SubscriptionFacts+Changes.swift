@@ -19,7 +19,7 @@ extension SubscriptionFacts {
                 StatedFacts(facts, about: purchase), occurredAt: event.occurredAt, receivedAt: receivedAt,
                 position: position)
         }
-        if changed.purchaseLinks != purchaseLinks { return true }
+        if changed.succession != succession { return true }
         return Knowledge(self, products) != Knowledge(changed, products)
     }
 }
@@ -50,7 +50,7 @@ private struct Knowledge: Equatable {
     let purchases: [Purchase]
     /// What Google reported besides the answers about purchases: orders, voids, and the times of notifications.
     let reports: Set<PurchaseFact>
-    /// What says whose the subscription is.
+    /// See ``StoreBook/hiddenOwners``.
     let owners: Set<CustomerKey>
 
     init(_ facts: SubscriptionFacts, _ products: ProductCatalog) {
@@ -71,7 +71,7 @@ private struct Knowledge: Equatable {
                 expiryTime: $0.expiryTime, autoResumeTime: $0.autoResumeTime, isAcknowledged: $0.isAcknowledged)
         }
         reports = Set(facts.purchases.keys.compactMap(\.purchase.fact.report))
-        owners = facts.purchases.isEmpty ? [] : Set(facts.ownershipEvidence().edges.keys)
+        owners = facts.book.hiddenOwners
     }
 }
 

@@ -6,7 +6,6 @@ import Logging
 import Outbound
 import Postgres
 import Readers
-import StoreClient
 
 /// The private listener. Every process has one, for its health and metrics. Only a reader serves backends on it.
 struct PrivateServices {
@@ -30,10 +29,8 @@ struct PrivateServices {
 
     init(
         _ settings: Settings, roles: Set<ServerRole>, database: Database, appender: Appender?,
-        receipts: HandInService?, devices: DeviceService?, googlePurchases: PurchaseHandIn?,
-        consumption: ConsumptionLog?, outbound: OutboundServices.Settings, health: [HealthCheck],
-        apps: Set<String>,
-        signingKeys: [String: ServerAPIKey],
+        handIns: HandInSources, consumption: ConsumptionLog?, outbound: OutboundServices.Settings,
+        health: [HealthCheck], apps: Set<String>, signingKeys: [String: ServerAPIKey],
         metrics: MetricsRegistry, now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         let onListening: @Sendable (Int) async -> Void = { port in
@@ -70,9 +67,7 @@ struct PrivateServices {
                 subscriptions: subscriptions, products: products, customers: customers,
                 links: linker.flatMap { linker in
                     appender.map { LinkService(log: LogReader(pool: linker), appender: $0, apps: apps) }
-                }, headKey: settings.headKey,
-                receipts: receipts,
-                devices: devices, googlePurchases: googlePurchases,
+                }, headKey: settings.headKey, handIns: handIns,
                 consumption: ConsumptionRoutes(
                     requests: ConsumptionLog(pool: pool), answers: consumption,
                     policies: ConsumptionPolicies(pool: productPool), appsWithKey: Set(signingKeys.keys), now: now),

@@ -82,9 +82,10 @@ struct Server {
             poller.map { .checks($0.poller) }, google.map { .purchases($0.poller) },
             outbound == nil ? nil : .leaders(elector), outbound.map { .endpoints($0.delivery) },
         ]
+        var sources = receipts?.handIns ?? HandInSources()
+        sources.purchases = handIns?.purchases
         let backends = PrivateServices(
-            plan.backends, roles: roles, database: database, appender: appending?.appender,
-            receipts: receipts?.handIns, devices: receipts?.devices, googlePurchases: handIns?.purchases,
+            plan.backends, roles: roles, database: database, appender: appending?.appender, handIns: sources,
             consumption: receipts?.consumption, outbound: plan.outbound,
             health: (appending?.health ?? []) + conditions.compactMap(\.self),
             apps: Set(apps.map(\.bundleId) + googleApps.map(\.packageName)),
