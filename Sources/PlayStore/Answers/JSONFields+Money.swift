@@ -15,6 +15,13 @@ extension JSONFields {
         return (tooLarge ? nil : price, currency)
     }
 
+    /// The amount of the `Money` that a field contains, in thousandths.
+    mutating func amount(_ key: StaticString) -> Int64? {
+        guard var money = object(key) else { return nil }
+        defer { add(money) }
+        return money.money().price
+    }
+
     /// To the nearest thousandth. The exact amount stays in the stored answer.
     private mutating func rounded(_ amount: Int64, per thousandth: Int64, _ key: StaticString) -> Int64 {
         let (quotient, rest) = amount.quotientAndRemainder(dividingBy: thousandth)

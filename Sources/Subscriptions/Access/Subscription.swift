@@ -32,6 +32,8 @@ package struct Subscription: Sendable, Hashable {
 
         /// What Google says of a one-time purchase beyond the transaction; nil for other purchases.
         var oneTime: OneTime?
+        /// What Google paid back while the purchase stands, oldest first.
+        var amountRefunds: [AmountRefund] = []
         /// What the configuration has to say about the product before the purchase counts as it should; nil if nothing is
         /// missing.
         package internal(set) var gap: ConfigurationGap?
@@ -49,6 +51,15 @@ package struct Subscription: Sendable, Hashable {
             let at: Instant
             /// The units that it leaves.
             let left: Int
+            /// Of the event that states it.
+            let position: Int64
+        }
+
+        /// A refund of an amount, which changes no access.
+        struct AmountRefund: Sendable, Hashable {
+            let at: Instant
+            /// In thousandths.
+            let amount: Int64
             /// Of the event that states it.
             let position: Int64
         }
@@ -137,6 +148,7 @@ package struct Subscription: Sendable, Hashable {
                     paid.append(period)
                 }
                 for refund in row.oneTime?.refunds ?? [] { rules.collect(.refundingUnits(of: row.settled, refund)) }
+                for refund in row.amountRefunds { rules.collect(.refundingAmount(of: row.settled, refund)) }
             }
         }
         self.transactions = transactions

@@ -146,6 +146,7 @@ extension PurchaseLine {
             }
             resolved.transactions += products(of: history, &used)
         }
+        for (item, index) in paid { state(item.orderId, item.productId, in: &resolved.transactions[index]) }
         for index in resolved.transactions.indices {
             guard let token = resolved.transactions[index].exactEnd?.replacement else { continue }
             resolved.transactions[index].exactEnd?.replacement = first[token]
