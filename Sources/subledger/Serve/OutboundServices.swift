@@ -9,7 +9,6 @@ import StoreClient
 /// What delivers changes to endpoints, and passes notifications on.
 struct OutboundServices {
     let delivery: OutboundDelivery
-    let pools: [PostgresPool]
 
     struct Settings {
         /// Nil without one.
@@ -19,18 +18,20 @@ struct OutboundServices {
         var client = EndpointClientSettings(allowsPrivate: false)
     }
 
-    init(_ settings: Settings, clock: StoreClock, database: Database, elector: Elector, logger: Logger) {
-        // Separate pools: deliveries must not wait for questions to stores, nor for readers.
-        let poller = database.pool(.poller, limit: 4, logger: logger)
-        let reader = database.pool(.reader, limit: 4, logger: logger)
+    /// - Parameter changes: Hears of changes.
+    init(
+        _ settings: Settings, changes: ChangeSignal, clock: StoreClock, database: Database, elector: Elector,
+        logger: Logger
+    ) {
+        let poller = database.pool(for: .asking, logger: logger)
+        let reader = database.pool(for: .background, logger: logger)
         let listener = database.configuration(.reader)
         delivery = OutboundDelivery(
             pool: poller, changes: ChangeReader(pool: reader),
-            changeSignal: ChangeSignal(listener: listener, logger: logger),
+            changeSignal: changes,
             eventSignal: ChangeSignal(listener: listener, channel: "subledger_event", logger: logger),
             leadership: StreamLeadership(elector, for: .endpoints), forwards: settings.forwards,
             keyFile: settings.keyFile, settings: settings.client, clock: clock, logger: logger)
-        pools = [poller, reader]
     }
 }
 

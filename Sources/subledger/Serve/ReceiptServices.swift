@@ -12,17 +12,14 @@ struct ReceiptServices {
     /// What backends answer to refund requests.
     let consumption: ConsumptionLog
     let queue: ReceiptQueue
-    let pools: [PostgresPool]
 
     init(
         apps: [App], store: StoreServices, verifier: NotificationVerifier, appender: Appender, database: Database,
         logger: Logger
     ) {
-        // Separate pools: receipts of many megabytes, and requests that wait for their turn to link, must not delay
-        // notifications, readers or each other.
-        let receiver = database.pool(.receiver, limit: 2, logger: logger)
-        let linker = database.pool(.receiver, limit: 2, logger: logger)
-        let reader = database.pool(.reader, limit: 4, logger: logger)
+        let receiver = database.pool(for: .handIns, logger: logger)
+        let linker = database.pool(for: .links, logger: logger)
+        let reader = database.pool(for: .background, logger: logger)
         let log = LogReader(pool: reader)
         let subscriptions = SubscriptionReader(pool: reader)
         let bundleIds = Set(apps.map(\.bundleId))
@@ -40,6 +37,5 @@ struct ReceiptServices {
         self.handIns = handIns
         queue = ReceiptQueue(service: receipts, clock: store.clock, logger: logger)
         consumption = ConsumptionLog(pool: receiver)
-        pools = [receiver, linker, reader]
     }
 }

@@ -3,6 +3,7 @@ import Encoding
 import EventLog
 import HTTPServer
 import Logging
+import Readers
 import ServiceLifecycle
 import StoreClient
 
@@ -73,10 +74,12 @@ struct Server {
                     database: database, elector: elector, logger: logger)
             }
         }
+        let changes = ChangeSignal(listener: database.configuration(.reader), logger: logger)
         let outbound =
             roles.contains(.poller)
             ? OutboundServices(
-                plan.outbound, clock: StoreClock(date: now), database: database, elector: elector, logger: logger) : nil
+                plan.outbound, changes: changes, clock: StoreClock(date: now), database: database, elector: elector,
+                logger: logger) : nil
         let conditions: [HealthCheck?] = [
             projector.map { .projection($0.projector) }, projector.map { .products($0.projector) },
             poller.map { .checks($0.poller) }, google.map { .purchases($0.poller) },
@@ -91,19 +94,16 @@ struct Server {
             apps: Set(apps.map(\.bundleId) + googleApps.map(\.packageName)),
             signingKeys: Dictionary(
                 apps.compactMap { app in app.serverAPIKey.map { (app.bundleId, $0) } }, uniquingKeysWith: { $1 }),
-            metrics: metrics, now: now, logger: logger)
+            changes: changes, metrics: metrics, now: now, logger: logger)
         let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
-        let pools =
-            [appending?.pool, verifying?.pool, receiver?.pool, readerWatch?.pool].compactMap(\.self)
-            + (projector?.pools ?? []) + (receipts?.pools ?? []) + (poller?.pools ?? [])
-            + (google?.pools ?? []) + (handIns?.pools ?? []) + (outbound?.pools ?? []) + backends.pools
-        PoolMetrics(pools).add(to: metrics)
+        let pools = [readerWatch?.pool, backends.healthPool].compactMap(\.self)
+        PoolMetrics(database.pools.all + pools).add(to: metrics)
         let rounds = (poller?.rounds ?? []) + [google?.voids.rounds].compactMap(\.self)
         let led =
             rounds.isEmpty
             ? nil : LedRounds(rounds, elector: elector, clock: StoreClock(date: now), logger: logger)
         let services: [(any Service)?] = [
-            DatabaseService(embedded: database.embedded, pools: pools),
+            DatabaseService(database: database, pools: pools),
             CertificateService(
                 identities: [
                     roles.contains(.receiver) ? plan.receiving.identity : nil, plan.backends.identity,
@@ -124,7 +124,7 @@ struct Server {
             verifying?.revocation,
             backends.listener,
             // Stops before the listener, which waits for requests that wait for changes.
-            RunService(backends.changes) { await $0.run() },
+            RunService(roles.isDisjoint(with: [.reader, .poller]) ? nil : changes) { await $0.run() },
             receiver?.listener,
         ]
         self.services = services.compactMap(\.self)
