@@ -69,26 +69,18 @@ package enum StoreFault: Sendable, Hashable {
 /// The faults of a run, drawn by its seed and the simulated clock: a request that is repeated within ten minutes of the
 /// clock has the same fault again.
 package struct StoreFaults: Sendable {
-    private let seed: UInt64
-    /// The fraction of requests with a fault, 0 to 1. Half of them are in outages, which concern a host for ten minutes.
-    private let fraction: Double
+    private let draw: FaultDraw
 
-    private static let outageMilliseconds: Int64 = 600_000
-
+    /// - Parameter fraction: The fraction of requests with a fault, 0 to 1. Half of them are in outages of a host.
     package init(seed: UInt64, fraction: Double) {
-        self.seed = seed
-        self.fraction = fraction
+        draw = FaultDraw(seed: seed, fraction: fraction)
     }
 
     /// - Parameter receipt: A number that depends on the receipt.
     package func fault(at instant: Instant, host: Subscriptions.Environment, receipt: UInt64) -> StoreFault? {
-        guard fraction > 0 else { return nil }
-        let slot = UInt64(instant.milliseconds / Self.outageMilliseconds)
-        var outage = SplitMix64(seed: seed, slot, host == .production ? 0 : 1, .max - 3)
-        if outage.fraction() < fraction / 2 { return Self.outage(&outage) }
-        var single = SplitMix64(seed: seed, slot, receipt, .max - 4)
-        // Of the other requests, so that the parts add up.
-        guard single.fraction() < fraction / (2 - fraction) else { return nil }
+        let slot = FaultDraw.slot(of: instant)
+        if var outage = draw.outage(slot, host == .production ? 0 : 1, .max - 3) { return Self.outage(&outage) }
+        guard var single = draw.single(slot, receipt, .max - 4) else { return nil }
         return [StoreFault.cutOff, .markedAsHTML, .padded, .withoutPurchases].randomElement(using: &single)
     }
 

@@ -15,12 +15,6 @@ package struct VerifyReceipt: Sendable {
     let app: SimulatedApp
     let seal: ReceiptSeal
 
-    init(storyteller: Storyteller, app: SimulatedApp, seal: ReceiptSeal) {
-        self.storyteller = storyteller
-        self.app = app
-        self.seal = seal
-    }
-
     /// Answers a request as the store does at the instant.
     ///
     /// - Parameters:

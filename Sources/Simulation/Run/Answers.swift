@@ -48,10 +48,7 @@ extension SimulatedSubscription {
 
     fileprivate func queryInstants(_ random: inout SplitMix64) -> [Instant] {
         let boundaries = access.boundaries.filter { $0 < .latest }.sorted()
-        var instants = boundaries.flatMap { [$0.advanced(byMilliseconds: -1), $0, $0.advanced(byMilliseconds: 1)] }
-        for (start, end) in zip(boundaries, boundaries.dropFirst() + [Draw.window.upperBound]) {
-            instants.append(start.advanced(byMilliseconds: (end.milliseconds - start.milliseconds) / 2))
-        }
+        var instants = Instant.questions(around: boundaries)
         if instants.isEmpty, let first = notifications.first { instants = [first.signedDate] }
         return Set(instants).sorted().shuffled(using: &random).prefix(Self.instantsMax).sorted()
     }

@@ -100,10 +100,7 @@ extension RenderedStory {
     fileprivate func queryInstants(about own: [SimulatedSubscription]) -> [Instant] {
         let asked = own.isEmpty ? subscriptions : own
         let boundaries = Set(asked.flatMap(\.access.boundaries).filter { $0 < .latest }).sorted()
-        var instants = boundaries.flatMap { [$0.advanced(byMilliseconds: -1), $0] }
-        for (start, end) in zip(boundaries, boundaries.dropFirst() + [Draw.window.upperBound]) {
-            instants.append(start.advanced(byMilliseconds: (end.milliseconds - start.milliseconds) / 2))
-        }
+        var instants = Instant.questions(around: boundaries, -1...0)
         if instants.isEmpty, let first = asked.first?.notifications.first { instants = [first.signedDate] }
         return Set(instants).sorted()
     }

@@ -8,6 +8,10 @@ package struct SplitMix64: RandomNumberGenerator, Sendable {
 
     /// One of many independent generators that share a seed, selected by a path of numbers.
     package init(seed: UInt64, _ path: UInt64...) {
+        self.init(seed: seed, path)
+    }
+
+    package init(seed: UInt64, _ path: [UInt64]) {
         state = path.reduce(seed) { Self.mix($0 &+ 0x9E37_79B9_7F4A_7C15 &* ($1 &+ 1)) }
     }
 

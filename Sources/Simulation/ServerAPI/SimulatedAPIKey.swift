@@ -6,12 +6,6 @@ package struct SimulatedAPIKey: Sendable {
     package let keyId: String
     package let privateKey: P256.Signing.PrivateKey
 
-    package init(issuerId: String, keyId: String, privateKey: P256.Signing.PrivateKey) {
-        self.issuerId = issuerId
-        self.keyId = keyId
-        self.privateKey = privateKey
-    }
-
     package static let standard = SimulatedAPIKey(
         issuerId: "57246542-96fe-1a63-e053-0824d011072a", keyId: "SIMULATED1",
         privateKey: TestKeys.p256("make-believe App Store Server API"))

@@ -30,9 +30,8 @@ package final class SimulatedStore: Sendable {
     private struct State {
         var now: Instant
         var deleted: Set<SimulatedAccount.Key> = []
-        /// The faults of the next requests.
-        var injected: [StoreFault] = []
-        var counts: [StoreQuestion: StoreCount] = [:]
+        var plan = FaultPlan<StoreFault>()
+        var tally = Tally<StoreQuestion>()
     }
 
     private let simulation: Simulation
@@ -83,9 +82,7 @@ package final class SimulatedStore: Sendable {
     package var notifications: [SimulatedNotification] { api.notifications(at: now) }
 
     /// The requests by receipt and answer, in the order of their first ones.
-    package var counts: [StoreCount] {
-        state.withLock { $0.counts.values.sorted { $0.ordinal < $1.ordinal } }
-    }
+    package var counts: [Tally<StoreQuestion>.Entry] { state.withLock { $0.tally.entries } }
 
     /// Deletes the Apple Account that has the subscription. Its receipts are answered with status 21010.
     ///
@@ -104,12 +101,12 @@ package final class SimulatedStore: Sendable {
 
     /// Gives the next requests a fault, whatever they ask.
     package func inject(_ fault: StoreFault, requests: Int = 1) {
-        state.withLock { $0.injected += Array(repeating: fault, count: requests) }
+        state.withLock { $0.plan.inject(fault, requests: requests) }
     }
 
     /// Takes back the faults that no request has had yet.
     package func withdrawFaults() {
-        state.withLock { $0.injected = [] }
+        state.withLock { $0.plan.withdraw() }
     }
 }
 
@@ -119,9 +116,7 @@ extension SimulatedStore {
     /// - Parameter body: The body of a POST; nil for any other method.
     package func reaction(to body: [UInt8]?, host: Subscriptions.Environment) -> Reaction {
         let receipt = body.flatMap { VerifyReceipt.receipt(in: $0) }.map { Hex.text(Array(SHA256.hash(data: $0))) }
-        let (now, deleted, injected) = state.withLock { state in
-            (state.now, state.deleted, state.injected.isEmpty ? nil : state.injected.removeFirst())
-        }
+        let (now, deleted, injected) = state.withLock { ($0.now, $0.deleted, $0.plan.next()) }
         let number = receipt.flatMap { UInt64($0.prefix(16), radix: 16) } ?? 0
         let fault = injected ?? faults.fault(at: now, host: host, receipt: number)
         var question = StoreQuestion(host: host, receipt: receipt, fault: fault?.name)
@@ -156,9 +151,6 @@ extension SimulatedStore {
     }
 
     private func count(_ question: StoreQuestion, at instant: Instant) {
-        state.withLock { state in
-            let first = StoreCount(question: question, ordinal: state.counts.count, count: 0, lastAt: instant)
-            state.counts[question, default: first].add(at: instant)
-        }
+        state.withLock { $0.tally.add(question, at: instant) }
     }
 }

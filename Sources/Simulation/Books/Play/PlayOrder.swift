@@ -19,14 +19,6 @@ package struct PlayOrder: Sendable, Hashable {
         package let phase: PlayPhase?
         /// In thousandths of the currency's unit.
         package let price: Int64
-
-        package init(productId: String, basePlanId: String?, offerId: String?, phase: PlayPhase?, price: Int64) {
-            self.productId = productId
-            self.basePlanId = basePlanId
-            self.offerId = offerId
-            self.phase = phase
-            self.price = price
-        }
     }
 
     package struct Change: Sendable, Hashable {

@@ -136,12 +136,7 @@ extension PlaySimulation {
     }
 
     private static func instants(around boundaries: Set<Instant>) -> [Instant] {
-        let sorted = boundaries.filter { $0 < Draw.window.upperBound }.sorted()
-        var instants = sorted.flatMap { [$0.advanced(byMilliseconds: -1), $0, $0.advanced(byMilliseconds: 1)] }
-        for (start, end) in zip(sorted, sorted.dropFirst() + [Draw.window.upperBound]) where start < end {
-            instants.append(start.advanced(byMilliseconds: (end.milliseconds - start.milliseconds) / 2))
-        }
-        return Set(instants).sorted()
+        Set(Instant.questions(around: boundaries.filter { $0 < Draw.window.upperBound }.sorted())).sorted()
     }
 }
 

@@ -5,20 +5,20 @@ import Synchronization
 /// Sends the notifications that are due on the store's clock, and tries again on Apple's plan.
 final class NotificationSender: Sendable {
     /// An attempt that is to be made.
-    private struct Due: Sendable {
+    private struct Due: DueItem {
         let at: Instant
         /// See ``NotificationJournal/Place``.
         let serial: Int
         /// The number of earlier attempts.
         let number: Int
+
+        static func precedes(_ left: Due, _ right: Due) -> Bool { (left.at, left.serial) < (right.at, right.serial) }
     }
 
     private struct State {
         var nextMade = 0
         var nextExtra = NotificationJournal.Place.extras
-        var later: [Due] = []
-        /// The last call of ``sendDue(at:)``.
-        var latest: Task<Void, Never>?
+        var later = DueQueue<Due>()
     }
 
     private let journal: NotificationJournal
@@ -26,6 +26,7 @@ final class NotificationSender: Sendable {
     private let seed: UInt64
     /// The waits before the attempts after the first one.
     private let retries: [Int64]
+    private let courier: Courier
     private let state = Mutex(State())
 
     private static let hourMilliseconds: Int64 = 3_600_000
@@ -40,6 +41,7 @@ final class NotificationSender: Sendable {
         self.journal = journal
         self.sending = sending
         self.seed = seed
+        courier = Courier(connections: sending.connections)
         // Hours of version 2, each counted from the attempt before. The sandbox tries once.
         retries = environment == .production ? [1, 12, 24, 48, 72].map { $0 * Self.hourMilliseconds } : []
     }
@@ -47,16 +49,7 @@ final class NotificationSender: Sendable {
     /// Makes all attempts that are due until the instant, those that become due by failures included. Calls run one after
     /// the other, so that attempts of earlier calls have ended when this returns.
     func sendDue(at now: Instant) async {
-        let task = state.withLock { state in
-            let earlier = state.latest
-            let task = Task {
-                if let earlier { await earlier.value }
-                await self.sendAll(until: now)
-            }
-            state.latest = task
-            return task
-        }
-        await task.value
+        await courier.afterEarlierCalls { await self.sendAll(until: now) }
     }
 
     private func sendAll(until now: Instant) async {
@@ -69,7 +62,7 @@ final class NotificationSender: Sendable {
                 due.shuffle(using: &random)
             }
             round += 1
-            await send(due)
+            _ = await courier.deliver(due) { await self.send($0) }
         }
     }
 
@@ -77,8 +70,8 @@ final class NotificationSender: Sendable {
     private func takeDue(at now: Instant) -> [Due] {
         let made = journal.made
         return state.withLock { state in
-            var due = state.later.filter { $0.at <= now }
-            state.later.removeAll { $0.at <= now }
+            var due: [Due] = []
+            while let attempt = state.later.takeFirst(dueBy: now) { due.append(attempt) }
             while state.nextMade < made.endIndex {
                 let first = made.signedDate(at: state.nextMade).advanced(byMilliseconds: Self.lagMilliseconds)
                 guard first <= now else { break }
@@ -89,24 +82,10 @@ final class NotificationSender: Sendable {
             for (serial, extra) in journal.extras(from: state.nextExtra) {
                 let first = extra.signedDate
                 let attempt = Due(at: first, serial: serial, number: 0)
-                if first <= now { due.append(attempt) } else { state.later.append(attempt) }
+                if first <= now { due.append(attempt) } else { state.later.insert(attempt) }
                 state.nextExtra = serial + 1
             }
-            return due.sorted { ($0.at, $0.serial) < ($1.at, $1.serial) }
-        }
-    }
-
-    private func send(_ due: [Due]) async {
-        await withTaskGroup(of: Void.self) { group in
-            var running = 0
-            for attempt in due {
-                if running == max(1, sending.connections) {
-                    _ = await group.next()
-                    running -= 1
-                }
-                group.addTask { await self.send(attempt) }
-                running += 1
-            }
+            return due.sorted(by: Due.precedes)
         }
     }
 
@@ -122,7 +101,7 @@ final class NotificationSender: Sendable {
         guard result != .success, due.number < retries.count else { return }
         let next = Due(
             at: due.at.advanced(byMilliseconds: retries[due.number]), serial: due.serial, number: due.number + 1)
-        state.withLock { $0.later.append(next) }
+        state.withLock { $0.later.insert(next) }
     }
 
     /// The result of an attempt that the run loses; nil for one that is posted. Tests and other notifications that no

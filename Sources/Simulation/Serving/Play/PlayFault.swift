@@ -52,11 +52,7 @@ package enum PlayFault: Sendable, Hashable {
 /// The faults of a run, drawn by its seed, the simulated clock and the number of the request. A client that tries again
 /// gets the right answer in the end: at once after a fault of one request, ten minutes later after an outage.
 struct PlayFaults: Sendable {
-    let seed: UInt64
-    /// The fraction of requests with a fault, 0 to 1. Half of them are in outages, which last ten minutes.
-    let fraction: Double
-
-    private static let outageMilliseconds: Int64 = 600_000
+    let draw: FaultDraw
 
     private static let outages: [PlayFault] = [
         .dropped, .unavailable, .backend(isSlow: false), .emptyError, .error(.permission),
@@ -72,14 +68,10 @@ struct PlayFaults: Sendable {
     ///   - subject: The endpoint and the id of the request.
     ///   - number: The number of earlier requests with this subject.
     func fault(at instant: Instant, subject: String, number: Int) -> PlayFault? {
-        guard fraction > 0 else { return nil }
-        var outage = SplitMix64(seed: seed, UInt64(instant.milliseconds / Self.outageMilliseconds), .max - 20)
-        if outage.fraction() < fraction / 2 { return Self.outages.randomElement(using: &outage) }
-        // FNV-1a: the same in each process, unlike a hash value.
-        let mark = subject.utf8.reduce(0xCBF2_9CE4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
-        var single = SplitMix64(seed: seed, mark, UInt64(number), .max - 21)
-        // Of the other requests, so that the parts add up.
-        guard single.fraction() < fraction / (2 - fraction) else { return nil }
+        if var outage = draw.outage(FaultDraw.slot(of: instant), .max - 20) {
+            return Self.outages.randomElement(using: &outage)
+        }
+        guard var single = draw.single(FaultDraw.mark(subject), UInt64(number), .max - 21) else { return nil }
         return Self.single.randomElement(using: &single)
     }
 }

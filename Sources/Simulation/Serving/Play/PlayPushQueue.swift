@@ -2,8 +2,8 @@ import Encoding
 
 /// The messages of a push subscription that wait for their delivery, on the simulated clock.
 struct PlayPushQueue: Sendable {
-    struct Item: Sendable {
-        var dueAt: Instant
+    struct Item: DueItem {
+        var at: Instant
         let content: Content
         let kind: PlayDelivery.Kind
         /// The number of earlier attempts.
@@ -12,6 +12,8 @@ struct PlayPushQueue: Sendable {
         let number: UInt64
 
         var expiresAt: Instant { content.publishTime.advanced(by: PlayPushQueue.kept) }
+
+        static func precedes(_ left: Item, _ right: Item) -> Bool { (left.at, left.number) < (right.at, right.number) }
     }
 
     enum Content: Sendable {
@@ -43,8 +45,7 @@ struct PlayPushQueue: Sendable {
     private static let backOffMilliseconds: ClosedRange<Int64> = 100...60_000
     private static let retryMilliseconds: ClosedRange<Int64> = 10_000...600_000
 
-    /// A binary heap: the first item is the one that is due first.
-    private var items: [Item] = []
+    private var items = DueQueue<Item>()
     /// No push of the whole subscription starts before this instant.
     private(set) var blockedUntil = Instant.earliest
     /// The number of failures since the last success.
@@ -56,54 +57,25 @@ struct PlayPushQueue: Sendable {
     private(set) var expired = 0
 
     mutating func add(_ content: Content, _ kind: PlayDelivery.Kind, dueAt: Instant) {
-        insert(Item(dueAt: dueAt, content: content, kind: kind, number: added))
+        items.insert(Item(at: dueAt, content: content, kind: kind, number: added))
         added += 1
-    }
-
-    private static func precedes(_ left: Item, _ right: Item) -> Bool {
-        (left.dueAt, left.number) < (right.dueAt, right.number)
-    }
-
-    private mutating func insert(_ item: Item) {
-        items.append(item)
-        var child = items.count - 1
-        while child > 0, Self.precedes(items[child], items[(child - 1) / 2]) {
-            items.swapAt(child, (child - 1) / 2)
-            child = (child - 1) / 2
-        }
-    }
-
-    private mutating func removeFirst() {
-        items.swapAt(0, items.count - 1)
-        items.removeLast()
-        var parent = 0
-        while true {
-            let children = [2 * parent + 1, 2 * parent + 2].filter { $0 < items.count }
-            guard let least = children.min(by: { Self.precedes(items[$0], items[$1]) }),
-                Self.precedes(items[least], items[parent])
-            else { return }
-            items.swapAt(parent, least)
-            parent = least
-        }
     }
 
     /// Removes the pushes to make next, in the order of their times, which are not before the end of a back-off.
     mutating func takeDue(at now: Instant, atMost connections: Int) -> [Item] {
         guard blockedUntil <= now else { return [] }
         var taken: [Item] = []
-        while let first = items.first, first.dueAt <= now, taken.count < min(connections, window) {
-            removeFirst()
-            var item = first
-            item.dueAt = max(first.dueAt, blockedUntil)
-            if item.expiresAt < item.dueAt { expired += 1 } else { taken.append(item) }
+        while taken.count < min(connections, window), var item = items.takeFirst(dueBy: now) {
+            item.at = max(item.at, blockedUntil)
+            if item.expiresAt < item.at { expired += 1 } else { taken.append(item) }
         }
         return taken
     }
 
-    /// Notes the outcome of pushes that were taken. Only a message comes again; a forged one never does.
-    mutating func finish(_ outcomes: [(item: Item, isAcknowledged: Bool)], _ retry: PlaySending.Retry) {
-        let pushes = outcomes.filter { if case .forged = $0.item.kind { false } else { true } }
-        let failed = pushes.filter { !$0.isAcknowledged }.map(\.item)
+    /// Notes which of the pushes that were taken were acknowledged. Only a message comes again; a forged one never does.
+    mutating func finish(_ outcomes: [(attempt: Item, result: Bool)], _ retry: PlaySending.Retry) {
+        let pushes = outcomes.filter { if case .forged = $0.attempt.kind { false } else { true } }
+        let failed = pushes.filter { !$0.result }.map(\.attempt)
         if failed.isEmpty {
             if !pushes.isEmpty {
                 failures = 0
@@ -114,23 +86,23 @@ struct PlayPushQueue: Sendable {
         failures += 1
         window = 1
         let wait = Self.doubled(Self.backOffMilliseconds, failures)
-        let last = failed.map(\.dueAt).max() ?? blockedUntil
+        let last = failed.map(\.at).max() ?? blockedUntil
         blockedUntil = max(blockedUntil, last.advanced(byMilliseconds: wait))
         for item in failed {
             var again = item
             again.attempts += 1
             let own = retry == .immediately ? 0 : Self.doubled(Self.retryMilliseconds, again.attempts)
-            again.dueAt = item.dueAt.advanced(byMilliseconds: own)
-            insert(again)
+            again.at = item.at.advanced(byMilliseconds: own)
+            items.insert(again)
         }
     }
 
     /// When the next push becomes due; nil if none waits.
-    var nextDue: Instant? { items.first.map { max($0.dueAt, blockedUntil) } }
+    var nextDue: Instant? { items.first.map { max($0.at, blockedUntil) } }
 
     /// Whether anything is due until the instant.
     func isDue(at now: Instant) -> Bool {
-        blockedUntil <= now && items.first.map { $0.dueAt <= now } ?? false
+        blockedUntil <= now && items.first.map { $0.at <= now } ?? false
     }
 
     private static func doubled(_ range: ClosedRange<Int64>, _ times: Int) -> Int64 {

@@ -12,13 +12,12 @@ final class PlaySender: Sendable {
         var deliveries: [PlayDelivery] = []
         /// Valid push tokens that are used again for some minutes.
         var tokens: [String: (second: Int64, text: String)] = [:]
-        /// The last call of ``sendDue(at:_:)``.
-        var latest: Task<Void, Never>?
     }
 
     private let sending: PlaySending
     private let storyteller: PlayStoryteller
     private let rendering: PlayRendering
+    private let courier: Courier
     private let state: Mutex<State>
 
     /// A push arrives this long after its publication.
@@ -30,6 +29,7 @@ final class PlaySender: Sendable {
         self.sending = sending
         self.storyteller = storyteller
         self.rendering = rendering
+        courier = Courier(connections: sending.connections)
         state = Mutex(State(next: Array(repeating: .earliest, count: stories)))
     }
 
@@ -68,16 +68,7 @@ final class PlaySender: Sendable {
     /// Makes all pushes that are due until the instant, those that become due by failures included. Calls run one after
     /// the other, so that pushes of earlier calls have ended when this returns.
     func sendDue(at now: Instant, _ store: SimulatedPlay) async {
-        let task = state.withLock { state in
-            let earlier = state.latest
-            let task = Task {
-                if let earlier { await earlier.value }
-                await self.sendAll(until: now, store)
-            }
-            state.latest = task
-            return task
-        }
-        await task.value
+        await courier.afterEarlierCalls { await self.sendAll(until: now, store) }
     }
 
     private func sendAll(until now: Instant, _ store: SimulatedPlay) async {
@@ -88,8 +79,9 @@ final class PlaySender: Sendable {
                 guard state.withLock({ $0.queue.isDue(at: now) }) else { return }
                 continue
             }
-            let outcomes = await push(due, store)
-            state.withLock { $0.queue.finish(outcomes, sending.retry) }
+            let outcomes = await courier.deliver(due) { await self.push($0, store) }
+            let inOrder = outcomes.sorted { PlayPushQueue.Item.precedes($0.attempt, $1.attempt) }
+            state.withLock { $0.queue.finish(inOrder, sending.retry) }
         }
     }
 
@@ -143,22 +135,11 @@ final class PlaySender: Sendable {
 
     // MARK: - Pushes
 
-    private func push(
-        _ items: [PlayPushQueue.Item], _ store: SimulatedPlay
-    ) async -> [(item: PlayPushQueue.Item, isAcknowledged: Bool)] {
-        await withTaskGroup(of: (PlayPushQueue.Item, Bool).self) { group in
-            for item in items { group.addTask { (item, await self.push(item, store)) } }
-            var outcomes: [(item: PlayPushQueue.Item, isAcknowledged: Bool)] = []
-            for await (item, isAcknowledged) in group { outcomes.append((item, isAcknowledged)) }
-            return outcomes.sorted { ($0.item.dueAt, $0.item.number) < ($1.item.dueAt, $1.item.number) }
-        }
-    }
-
     private func push(_ item: PlayPushQueue.Item, _ store: SimulatedPlay) async -> Bool {
         let status = await sending.post(request(item, store))
         let delivery = PlayDelivery(
             messageId: item.content.messageId, purchaseToken: item.content.purchaseToken, kind: item.kind,
-            at: item.dueAt, attempt: item.attempts + 1, status: status)
+            at: item.at, attempt: item.attempts + 1, status: status)
         state.withLock { $0.deliveries.append(delivery) }
         return delivery.isAcknowledged
     }

@@ -31,11 +31,8 @@ package final class SimulatedPlay: Sendable {
         var acknowledgements: [Acknowledgement] = []
         /// Purchase tokens of deleted Google accounts.
         var deleted: Set<String> = []
-        /// The faults of the next requests.
-        var injected: [PlayFault] = []
-        /// The number of requests by endpoint and id.
-        var numbers: [String: Int] = [:]
-        var counts: [PlayQuestion: PlayCount] = [:]
+        var plan = FaultPlan<PlayFault>()
+        var tally = Tally<PlayQuestion>()
         /// The number of stale answers, by purchase token and change.
         var staleAnswers: [String: Int] = [:]
         /// How often the keys of push tokens were exchanged.
@@ -62,7 +59,7 @@ package final class SimulatedPlay: Sendable {
         self.storyteller = storyteller
         self.storyCount = storyCount
         self.settings = settings
-        faults = PlayFaults(seed: storyteller.settings.seed, fraction: settings.faults)
+        faults = PlayFaults(draw: FaultDraw(seed: storyteller.settings.seed, fraction: settings.faults))
         state = Mutex(
             State(
                 now: now ?? Simulation.end, tokens: PlayTokenEndpoint(settings.tokens),
@@ -94,7 +91,7 @@ package final class SimulatedPlay: Sendable {
 
     /// Gives the next requests of the API a fault, whatever they ask.
     package func inject(_ fault: PlayFault, requests: Int = 1) {
-        state.withLock { $0.injected += Array(repeating: fault, count: requests) }
+        state.withLock { $0.plan.inject(fault, requests: requests) }
     }
 
     /// Deletes the Google account that has the purchase. Its tokens are answered with 410.
@@ -103,9 +100,7 @@ package final class SimulatedPlay: Sendable {
     }
 
     /// The requests by endpoint, id and answer, in the order of their first ones.
-    package var counts: [PlayCount] {
-        state.withLock { $0.counts.values.sorted { $0.ordinal < $1.ordinal } }
-    }
+    package var counts: [Tally<PlayQuestion>.Entry] { state.withLock { $0.tally.entries } }
 
     /// In the order of the requests.
     package var acknowledgements: [Acknowledgement] { state.withLock { $0.acknowledgements } }
@@ -190,11 +185,7 @@ extension SimulatedPlay {
         let now = now
         let match = PlayEndpoint.matching(call.method, Array(call.path.dropFirst()))
         let subject = "\(match?.endpoint.rawValue ?? "") \(match?.id ?? "")"
-        let (injected, number) = state.withLock { state -> (PlayFault?, Int) in
-            let number = state.numbers[subject, default: 0]
-            state.numbers[subject] = number + 1
-            return (state.injected.isEmpty ? nil : state.injected.removeFirst(), number)
-        }
+        let (injected, number) = state.withLock { $0.plan.next(about: subject) }
         let drawn = isOut(at: now) ? PlayFault.unavailable : faults.fault(at: now, subject: subject, number: number)
         let fault = injected ?? drawn
         var question = PlayQuestion(endpoint: match?.endpoint, id: match?.id ?? "", fault: fault?.name)
@@ -211,10 +202,7 @@ extension SimulatedPlay {
     }
 
     private func count(_ question: PlayQuestion, at instant: Instant) {
-        state.withLock { state in
-            let first = PlayCount(question: question, ordinal: state.counts.count, lastAt: instant)
-            state.counts[question, default: first].add(at: instant)
-        }
+        state.withLock { $0.tally.add(question, at: instant) }
     }
 
     private func response(

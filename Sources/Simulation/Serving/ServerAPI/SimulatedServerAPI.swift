@@ -10,11 +10,8 @@ package final class SimulatedServerAPI: Sendable {
     struct State {
         var amendments = BookAmendments()
         var hours: [Budget: (hour: Int64, count: Int)] = [:]
-        /// The faults of the next requests.
-        var injected: [StoreAPIFault] = []
-        /// The number of requests by endpoint and id.
-        var numbers: [String: Int] = [:]
-        var counts: [StoreAPIQuestion: StoreAPICount] = [:]
+        var plan = FaultPlan<StoreAPIFault>()
+        var tally = Tally<StoreAPIQuestion>()
         var consumptions: [SimulatedConsumption] = []
         var extensions: [ExtensionKey: StoreAPIAnswer] = [:]
         var massExtensions: [ExtensionKey: MassExtension] = [:]
@@ -48,7 +45,7 @@ package final class SimulatedServerAPI: Sendable {
     init(_ simulation: Simulation, faults: Double, _ settings: Settings) {
         self.simulation = simulation
         self.settings = settings
-        self.faults = StoreAPIFaults(seed: simulation.settings.seed, fraction: faults)
+        self.faults = StoreAPIFaults(draw: FaultDraw(seed: simulation.settings.seed, fraction: faults))
         journal = NotificationJournal(simulation)
         tokens = TokenCheck(key: settings.key, bundleId: simulation.settings.app.bundleId)
         var shape = TestCertificates.Shape()
@@ -64,18 +61,16 @@ package final class SimulatedServerAPI: Sendable {
 
     /// Gives the next requests a fault, whatever they ask.
     package func inject(_ fault: StoreAPIFault, requests: Int = 1) {
-        state.withLock { $0.injected += Array(repeating: fault, count: requests) }
+        state.withLock { $0.plan.inject(fault, requests: requests) }
     }
 
     /// Takes back the faults that no request has had yet.
     package func withdrawFaults() {
-        state.withLock { $0.injected = [] }
+        state.withLock { $0.plan.withdraw() }
     }
 
     /// The requests by endpoint, id and answer, in the order of their first ones.
-    package var counts: [StoreAPICount] {
-        state.withLock { $0.counts.values.sorted { $0.ordinal < $1.ordinal } }
-    }
+    package var counts: [Tally<StoreAPIQuestion>.Entry] { state.withLock { $0.tally.entries } }
 
     /// What the app's server said about consumption, in the order of the requests.
     package var consumptions: [SimulatedConsumption] { state.withLock { $0.consumptions } }
@@ -113,19 +108,12 @@ extension SimulatedServerAPI {
         _ call: StoreAPICall, _ endpoint: StoreEndpoint?, _ id: String?, at now: Instant
     ) -> StoreAPIFault? {
         let subject = "\(endpoint?.rawValue ?? "") \(id ?? "")"
-        let (injected, number) = state.withLock { state -> (StoreAPIFault?, Int) in
-            let number = state.numbers[subject, default: 0]
-            state.numbers[subject] = number + 1
-            return (state.injected.isEmpty ? nil : state.injected.removeFirst(), number)
-        }
+        let (injected, number) = state.withLock { $0.plan.next(about: subject) }
         return injected ?? faults.fault(at: now, host: call.host, subject: subject, number: number)
     }
 
     private func count(_ question: StoreAPIQuestion, at instant: Instant) {
-        state.withLock { state in
-            let first = StoreAPICount(question: question, ordinal: state.counts.count, lastAt: instant)
-            state.counts[question, default: first].add(at: instant)
-        }
+        state.withLock { $0.tally.add(question, at: instant) }
     }
 
     /// - Parameter request: Nil for a path or a method that Apple does not have.

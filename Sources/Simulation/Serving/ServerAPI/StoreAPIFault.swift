@@ -62,11 +62,8 @@ package enum StoreAPIFault: Sendable, Hashable {
 /// The faults of a run, drawn by its seed, the simulated clock and the number of the request. A client that tries again
 /// gets the right answer in the end: at once after a fault of one request, ten minutes later after an outage.
 struct StoreAPIFaults: Sendable {
-    let seed: UInt64
-    /// The fraction of requests with a fault, 0 to 1. Half of them are in outages, which concern a host for ten minutes.
-    let fraction: Double
-
-    private static let outageMilliseconds: Int64 = 600_000
+    /// Half of the faults are in outages, which concern a host for ten minutes.
+    let draw: FaultDraw
 
     private static let outages: [StoreAPIFault] = [
         .dropped, .overloaded, .errorPage, .slow, .error(5_000_000), .error(5_000_001), .error(9_990_000),
@@ -80,15 +77,11 @@ struct StoreAPIFaults: Sendable {
     ///   - subject: The endpoint and the id of the request.
     ///   - number: The number of earlier requests with this subject.
     func fault(at instant: Instant, host: Subscriptions.Environment, subject: String, number: Int) -> StoreAPIFault? {
-        guard fraction > 0 else { return nil }
-        let slot = UInt64(instant.milliseconds / Self.outageMilliseconds)
-        var outage = SplitMix64(seed: seed, slot, host == .production ? 0 : 1, .max - 6)
-        if outage.fraction() < fraction / 2 { return Self.outages.randomElement(using: &outage) }
-        // FNV-1a: the same in each process, unlike a hash value.
-        let mark = subject.utf8.reduce(0xCBF2_9CE4_8422_2325 as UInt64) { ($0 ^ UInt64($1)) &* 0x100_0000_01B3 }
-        var single = SplitMix64(seed: seed, mark, UInt64(number), .max - 7)
-        // Of the other requests, so that the parts add up.
-        guard single.fraction() < fraction / (2 - fraction) else { return nil }
+        let host: UInt64 = host == .production ? 0 : 1
+        if var outage = draw.outage(FaultDraw.slot(of: instant), host, .max - 6) {
+            return Self.outages.randomElement(using: &outage)
+        }
+        guard var single = draw.single(FaultDraw.mark(subject), UInt64(number), .max - 7) else { return nil }
         return Self.single.randomElement(using: &single)
     }
 }

@@ -5,11 +5,6 @@ package struct PlayServiceAccount: Sendable {
     package let clientEmail: String
     package let key: RSATestKey
 
-    package init(clientEmail: String, key: RSATestKey) {
-        self.clientEmail = clientEmail
-        self.key = key
-    }
-
     package static let scope = "https://www.googleapis.com/auth/androidpublisher"
 
     /// The account of the simulated app.
@@ -43,10 +38,4 @@ package struct PlayUserConsent: Sendable, Hashable {
     package static let standard = PlayUserConsent(
         clientId: "100000000003-simulated.apps.googleusercontent.com", clientSecret: "simulated-client-secret",
         refreshToken: "1//simulated-refresh-token")
-
-    package init(clientId: String, clientSecret: String, refreshToken: String) {
-        self.clientId = clientId
-        self.clientSecret = clientSecret
-        self.refreshToken = refreshToken
-    }
 }
