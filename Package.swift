@@ -10,6 +10,8 @@ let package = Package(
     platforms: [.iOS(.v15), .macOS(.v12)],
     products: [
         .executable(name: "subledger", targets: ["subledger"]),
+        // For tests and first tries: it signs under public test keys, so no server has it.
+        .executable(name: "store-simulator", targets: ["store-simulator"]),
         .library(name: "SubledgerClient", targets: ["SubledgerClient"]),
         // For receivers of webhooks.
         .library(name: "StandardWebhooks", targets: ["StandardWebhooks"]),
@@ -17,9 +19,9 @@ let package = Package(
     dependencies: [
         // The command line: parsing, help, exit statuses.
         .package(url: "https://github.com/apple/swift-argument-parser.git", from: "1.8.0"),
-        // The HTTP client: OCSP requests, questions to the App Store, and posting simulated notifications.
+        // The HTTP client: questions to the stores, OCSP requests, webhooks, and the simulator's notifications.
         .package(url: "https://github.com/swift-server/async-http-client.git", from: "1.24.0"),
-        // DER, for the parts of certificates that X509 does not parse.
+        // DER, for the parts of certificates that X509 does not parse, and for receipts.
         .package(url: "https://github.com/apple/swift-asn1.git", from: "1.7.0"),
         // Certificates: parsing, path building, policies and OCSP; creating the simulator's certificates.
         .package(url: "https://github.com/apple/swift-certificates.git", from: "1.21.0"),
@@ -27,25 +29,47 @@ let package = Package(
         .package(url: "https://github.com/apple/swift-configuration.git", from: "1.4.0", traits: []),
         // SHA-256, for dedupe keys and for comparing secrets in constant time; RSA, for Google's signatures.
         .package(url: "https://github.com/apple/swift-crypto.git", from: "4.5.0"),
-        // The HTTP server.
+        // The HTTP server, and that of the simulated stores.
         .package(url: "https://github.com/hummingbird-project/hummingbird.git", from: "2.28.0"),
         // Logging.
         .package(url: "https://github.com/apple/swift-log.git", from: "1.16.0"),
         // Metrics, shared with the libraries that record their own.
         .package(url: "https://github.com/apple/swift-metrics.git", from: "2.13.0"),
-        // TLS for the listeners and for questions to the App Store.
+        // TLS for the listeners, and for the connections to the stores and to endpoints.
         .package(url: "https://github.com/apple/swift-nio-ssl.git", from: "2.37.0"),
         // Starting and stopping the parts of the server in order.
         .package(url: "https://github.com/swift-server/swift-service-lifecycle.git", from: "2.13.0"),
     ],
     targets: [
-        // The commands: flags, wiring, output.
+        // The commands of the product: flags and output.
         .executableTarget(
             name: "subledger",
             dependencies: [
                 "AppStore", "Encoding", "EventLog", "HTTPServer", "Outbound", "PlayStore", "Postgres", "Projector",
-                "Readers", "SimulatedStore", "SimulatorClient", "StandardWebhooks", "StoreClient", "StoreSimulator",
-                "Subscriptions", "Verification",
+                "Readers", "Server", "StandardWebhooks", "StoreClient", "Subscriptions", "Verification",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Configuration", package: "swift-configuration"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "Metrics", package: "swift-metrics"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ]),
+        // The command of the simulated stores. A run in step has a server of its own, on a simulated clock.
+        .executableTarget(
+            name: "store-simulator",
+            dependencies: [
+                "AppStore", "Encoding", "EventLog", "HTTPServer", "PlayStore", "Postgres", "Readers", "Server",
+                "Simulation", "StoreClient", "Subscriptions",
+                .product(name: "ArgumentParser", package: "swift-argument-parser"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+            ]),
+        // What a server process consists of: its settings, its database, and its services, wired to each other. Also what
+        // the commands of both programs share: database flags, files, progress, exit statuses.
+        .target(
+            name: "Server",
+            dependencies: [
+                "AppStore", "Encoding", "EventLog", "HTTPServer", "Outbound", "PlayStore", "Postgres", "Projector",
+                "Readers", "StandardWebhooks", "StoreClient", "Subscriptions", "Verification",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Configuration", package: "swift-configuration"),
@@ -97,23 +121,21 @@ let package = Package(
         .target(name: "Subscriptions", dependencies: ["Encoding"], swiftSettings: optimisedInDebugBuilds),
         // Formats independent of the domain: JSON, Base64, hexadecimal digits, instants, byte strings.
         .target(name: "Encoding", swiftSettings: optimisedInDebugBuilds),
-        // A simulated App Store and a simulated Google Play. Also for users, since the stores' own test environments
-        // cannot produce most notifications.
+        // A simulated App Store and a simulated Google Play: their books and stories, what they send, their servers, and the
+        // comparison of a ledger's answers with the books. Also for users, since the stores' own test environments cannot
+        // produce most notifications.
         .target(
-            name: "StoreSimulator",
+            name: "Simulation",
             dependencies: [
                 "Encoding", "Subscriptions",
+                .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "Hummingbird", package: "hummingbird"),
+                .product(name: "Logging", package: "swift-log"),
+                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
-            ]),
-        // Posts a simulation to a server, and compares its answers with the expected ones.
-        .target(
-            name: "SimulatorClient",
-            dependencies: [
-                "Encoding", "StoreSimulator",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
             ]),
         // Asks the App Store and Google Play, within budgets, and stores their answers.
         .target(
@@ -125,17 +147,6 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
                 .product(name: "NIOSSL", package: "swift-nio-ssl"),
-            ]),
-        // The simulated App Store as an HTTP server: answers about receipts, its Server API, its notifications.
-        .target(
-            name: "SimulatedStore",
-            dependencies: [
-                "Encoding", "StoreSimulator", "Subscriptions",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
             ]),
         // Delivers changes to endpoints, and passes notifications on.
         .target(
@@ -152,7 +163,7 @@ let package = Package(
         .target(
             name: "Verification",
             dependencies: ["AppStore", "Encoding", "EventLog", "PlayStore", "Postgres", "Projector", "Subscriptions"]),
-        // Appends events to the log and reads them; owns the schema.
+        // Appends events to the log and reads them; what is to be asked of the stores, and what came of it; owns the schema.
         .target(
             name: "EventLog",
             dependencies: [
@@ -169,7 +180,8 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "Metrics", package: "swift-metrics"),
             ]),
-        // The queries of a reader process: subscriptions, customers, changes, configured products.
+        // The queries of those who read: subscriptions, customers, changes, configured products, the console's lists and
+        // figures, explanations.
         .target(
             name: "Readers",
             dependencies: [
@@ -190,7 +202,7 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "PlayStore", "Postgres", "StoreSimulator", "Subscriptions",
+                "AppStore", "Encoding", "EventLog", "PlayStore", "Postgres", "Simulation", "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
@@ -206,7 +218,7 @@ let package = Package(
             name: "Benchmarks",
             dependencies: [
                 "AppStore", "Encoding", "EventLog", "HTTPServer", "PlayStore", "Postgres", "Projector", "Readers",
-                "SimulatedStore", "StoreClient", "StoreSimulator", "Subscriptions", "TestSupport",
+                "Simulation", "StoreClient", "Subscriptions", "TestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
@@ -218,8 +230,8 @@ let package = Package(
         .executableTarget(
             name: "Storm",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "Postgres", "Projector", "SimulatedStore", "StoreSimulator",
-                "Subscriptions", "TestSupport",
+                "AppStore", "Encoding", "EventLog", "Postgres", "Projector", "Simulation", "Subscriptions",
+                "TestSupport",
                 .product(name: "ArgumentParser", package: "swift-argument-parser"),
                 .product(name: "AsyncHTTPClient", package: "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
@@ -228,7 +240,7 @@ let package = Package(
             path: "Tests/Storm"),
         // An app without a screen, which a test runs: a fake store whose transactions the simulator signs.
         .executableTarget(
-            name: "ClientSample", dependencies: ["StoreSimulator", "SubledgerClient"], path: "Tests/ClientSample"),
+            name: "ClientSample", dependencies: ["Simulation", "SubledgerClient"], path: "Tests/ClientSample"),
         .testTarget(
             name: "SubledgerClientTests",
             dependencies: ["SubledgerClient", .product(name: "Crypto", package: "swift-crypto")],
@@ -244,7 +256,7 @@ let package = Package(
         .testTarget(
             name: "AppStoreTests",
             dependencies: [
-                "AppStore", "DecoderProperties", "Encoding", "StoreSimulator", "Subscriptions", "TestSupport",
+                "AppStore", "DecoderProperties", "Encoding", "Simulation", "Subscriptions", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
@@ -258,30 +270,22 @@ let package = Package(
                 .product(name: "CryptoExtras", package: "swift-crypto"),
             ]),
         .testTarget(
-            name: "StoreSimulatorTests",
+            name: "SimulationTests",
             dependencies: [
-                "AppStore", "Encoding", "StoreSimulator", "Subscriptions", "TestSupport",
+                "AppStore", "Encoding", "Simulation", "Subscriptions", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
+                .product(name: "Logging", package: "swift-log"),
                 .product(name: "SwiftASN1", package: "swift-asn1"),
                 .product(name: "X509", package: "swift-certificates"),
             ]),
         .testTarget(
             name: "StoreClientTests",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "HTTPServer", "PlayStore", "SimulatedStore", "StoreClient",
-                "StoreSimulator", "Subscriptions", "TestSupport",
+                "AppStore", "Encoding", "EventLog", "HTTPServer", "PlayStore", "Simulation", "StoreClient",
+                "Subscriptions", "TestSupport",
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "Logging", package: "swift-log"),
-            ]),
-        .testTarget(
-            name: "SimulatorClientTests", dependencies: ["Encoding", "SimulatorClient", "StoreSimulator"]),
-        .testTarget(
-            name: "SimulatedStoreTests",
-            dependencies: [
-                "Encoding", "SimulatedStore", "StoreSimulator", "Subscriptions", "TestSupport",
-                .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),
             ]),
         .testTarget(
@@ -293,14 +297,14 @@ let package = Package(
         .testTarget(
             name: "EventLogTests",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "Postgres", "StoreSimulator", "Subscriptions", "TestSupport",
+                "AppStore", "Encoding", "EventLog", "Postgres", "Simulation", "Subscriptions", "TestSupport",
             ]),
         .testTarget(
             name: "IntegrationTests",
             dependencies: [
                 "AppStore", "Encoding", "EventLog", "HTTPServer", "Outbound", "PlayStore", "Postgres", "Projector",
-                "Readers", "SimulatedStore", "StandardWebhooks", "StoreClient", "StoreSimulator", "SubledgerClient",
-                "Subscriptions", "TestSupport", "Verification", "subledger",
+                "Readers", "Server", "Simulation", "StandardWebhooks", "StoreClient", "SubledgerClient",
+                "Subscriptions", "TestSupport", "Verification", "store-simulator", "subledger",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),

@@ -1,5 +1,5 @@
 import AppStore
-import StoreSimulator
+import Simulation
 import Subscriptions
 import Testing
 

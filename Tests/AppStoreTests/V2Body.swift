@@ -1,7 +1,7 @@
 import AppStore
 import Crypto
 import Foundation
-import StoreSimulator
+import Simulation
 import Subscriptions
 import Testing
 

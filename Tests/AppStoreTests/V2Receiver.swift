@@ -1,7 +1,7 @@
 import AppStore
 import Crypto
 import Encoding
-import StoreSimulator
+import Simulation
 
 /// A server that accepts notifications signed under the root of the test certificates.
 struct V2Receiver: Sendable {

@@ -1,6 +1,6 @@
 import AppStore
 import Foundation
-import StoreSimulator
+import Simulation
 import Subscriptions
 import Testing
 

@@ -1,5 +1,5 @@
 import Foundation
-import StoreSimulator
+import Simulation
 import SubledgerClient
 
 /// A small app without a screen: reads commands from standard input, one per line, and prints what it knows.

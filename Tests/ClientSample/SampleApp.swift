@@ -1,5 +1,5 @@
 import Foundation
-import StoreSimulator
+import Simulation
 import SubledgerClient
 
 #if canImport(FoundationNetworking)

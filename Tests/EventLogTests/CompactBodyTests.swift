@@ -2,7 +2,7 @@ import AppStore
 import Encoding
 import EventLog
 import Foundation
-import StoreSimulator
+import Simulation
 import Subscriptions
 import TestSupport
 import Testing

@@ -3,8 +3,7 @@ import Encoding
 import EventLog
 import Postgres
 import Readers
-import SimulatedStore
-import StoreSimulator
+import Simulation
 import Subscriptions
 import Synchronization
 import TestSupport

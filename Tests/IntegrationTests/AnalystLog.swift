@@ -1,13 +1,13 @@
 import AppStore
 import Foundation
 import Postgres
-import StoreSimulator
+import Simulation
 import Subscriptions
 import TestSupport
 
 /// Simulated runs for the analyst views, and the figures that the views return.
 enum AnalystLog {
-    /// The notifications of `subledger simulate --seed … --subscriptions … --order shuffled --duplicate 0.1`.
+    /// The notifications of `store-simulator --seed … --subscriptions … --order shuffled --duplicate 0.1`.
     static func simulation(seed: UInt64, subscriptions: Int, format: Simulation.Format) -> Simulation? {
         var settings = Simulation.Settings(app: SimulatedApp(bundleId: "com.example.app", sharedSecret: V1Body.secret))
         settings.seed = seed
@@ -38,7 +38,7 @@ enum AnalystLog {
         try await log.script("analyze")
     }
 
-    /// The figures of the views, with the names of ``StoreSimulator/Figures``, without zeros.
+    /// The figures of the views, with the names of ``Simulation/Figures``, without zeros.
     static func figures(_ database: ConnectionConfiguration) async throws -> [String: Int64] {
         let connection = try await TestCluster.connect(database.with(role: "subledger_analyst"))
         let rows = try await connection.query(Statement("figures", shown), deadline: .now + .seconds(60))

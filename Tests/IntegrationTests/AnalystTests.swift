@@ -1,6 +1,6 @@
 import Foundation
 import Postgres
-import StoreSimulator
+import Simulation
 import Subscriptions
 import TestSupport
 import Testing

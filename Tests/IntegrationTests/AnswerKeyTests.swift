@@ -9,7 +9,7 @@ struct AnswerKeyTests {
     private static let subscriptions =
         ProcessInfo.processInfo.environment["SUBLEDGER_TEST_SUBSCRIPTIONS"] ?? "60"
 
-    /// The number of compared answers and the wrong ones, from the lines of `simulate --expected`.
+    /// The number of compared answers and the wrong ones, from the lines of `store-simulator --expected`.
     static let differences = Statement(
         "differences",
         """
@@ -60,8 +60,8 @@ struct AnswerKeyTests {
         defer { try? FileManager.default.removeItem(at: folder) }
         func file(_ name: String) -> String { folder.appendingPathComponent(name).path }
         let app = ["--bundle-id", V1Body.app, "--secret", V1Body.secret]
-        let written = try ServerProcess.run(
-            ["simulate", "--write-root", file("root.pem"), "--write-products", file("products.csv")] + app)
+        let written = try ServerProcess.simulate(
+            ["--write-root", file("root.pem"), "--write-products", file("products.csv")] + app)
         #expect(written.status == 0, "\(written.error)")
         let database = try await SharedDatabase.make()
         let server = try database.server("receiver,projector,reader", more: ["SUBLEDGER_ROOT_FILES": file("root.pem")])
@@ -70,9 +70,9 @@ struct AnswerKeyTests {
             ["product", "import", file("products.csv")], environment: database.environment())
         #expect(imported.status == 0, "\(imported.error)")
 
-        let told = try ServerProcess.run(
+        let told = try ServerProcess.simulate(
             [
-                "simulate", "--subscriptions", Self.subscriptions, "--format", "both", "--order", "shuffled",
+                "--subscriptions", Self.subscriptions, "--format", "both", "--order", "shuffled",
                 "--duplicate", "0.2", "--expected", file("expected.jsonl"),
                 "--url", "http://127.0.0.1:\(ports.public)/apple/notifications",
                 "--links", "http://127.0.0.1:\(ports.private)", "--token", try await database.token(.link),

@@ -54,7 +54,7 @@ struct ArticleRuleTests {
     @Test("the simulated App Store retries as Guarantees says, with the hours counted from the attempt before")
     func schedule() throws {
         let guarantees = try #require(try Self.articles().first { $0.path.hasSuffix("/Guarantees.md") }).text
-        let sources = try Self.files(["Sources/SimulatedStore"], ["swift"])
+        let sources = try Self.files(["Sources/Simulation"], ["swift"])
         let sender = try #require(sources.first { $0.path.hasSuffix("/NotificationSender.swift") }).text
 
         let plain = guarantees.replacing(#/\s*\n */#, with: " ")

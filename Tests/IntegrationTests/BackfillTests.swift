@@ -71,7 +71,7 @@ struct BackfillTests {
     @Test("an app known by one transaction id of each subscription has the right answers, and a repeat asks nothing")
     func ids() async throws {
         try await Self.with { bundle in
-            let expected = try bundle.run(["simulate", "--expected", "-"] + Self.scenario)
+            let expected = try ServerProcess.simulate(["--expected", "-"] + Self.scenario)
             let lines = try expected.output.split(separator: "\n").map { line in
                 try #require(try JSONSerialization.jsonObject(with: Data(line.utf8)) as? [String: Any])
             }
@@ -82,12 +82,12 @@ struct BackfillTests {
             let first = try bundle.backfill(["--ids-file", bundle.file("ids.txt")])
             let second = try bundle.backfill(["--ids-file", bundle.file("ids.txt")])
             let third = try bundle.backfill()
-            let products = try bundle.run(
-                ["simulate", "--write-products", bundle.file("products.csv")] + Self.scenario)
+            let products = try ServerProcess.simulate(
+                ["--write-products", bundle.file("products.csv")] + Self.scenario)
             let imported = try bundle.run(["product", "import", bundle.file("products.csv")])
-            let compared = try bundle.run(
+            let compared = try ServerProcess.simulate(
                 [
-                    "simulate", "--compare", "http://127.0.0.1:\(bundle.ports.private)", "--token", bundle.token,
+                    "--compare", "http://127.0.0.1:\(bundle.ports.private)", "--token", bundle.token,
                 ] + Self.scenario)
             let backend = HTTPClient(port: bundle.ports.private, token: bundle.token)
             let subscription = try await backend.get("/subscriptions/\(ids[0])?at=2026-06-30T00:00:00Z").json

@@ -1,5 +1,5 @@
 import Foundation
-import StoreSimulator
+import Simulation
 import TestSupport
 import Testing
 

@@ -4,7 +4,7 @@ import Encoding
 import EventLog
 import Foundation
 import HTTPServer
-import StoreSimulator
+import Simulation
 import SubledgerClient
 import TestSupport
 import Testing

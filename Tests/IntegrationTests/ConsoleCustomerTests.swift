@@ -1,5 +1,5 @@
 import Encoding
-import StoreSimulator
+import Simulation
 import TestSupport
 import Testing
 

@@ -1,9 +1,8 @@
 import AppStore
 import Encoding
 import EventLog
-import SimulatedStore
+import Simulation
 import StoreClient
-import StoreSimulator
 import Subscriptions
 import TestSupport
 import Testing

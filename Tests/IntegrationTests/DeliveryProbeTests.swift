@@ -1,8 +1,7 @@
 import AppStore
 import EventLog
-import SimulatedStore
+import Simulation
 import StoreClient
-import StoreSimulator
 import TestSupport
 import Testing
 

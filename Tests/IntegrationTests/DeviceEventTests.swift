@@ -2,7 +2,7 @@ import AppStore
 import Encoding
 import EventLog
 import Projector
-import StoreSimulator
+import Simulation
 import TestSupport
 import Testing
 import Verification

@@ -1,4 +1,4 @@
-import StoreSimulator
+import Simulation
 
 /// Signed texts as StoreKit 2 gives them to an app.
 enum DeviceText {

@@ -19,7 +19,7 @@ struct DocumentationTests {
             "deploy/install", "sudo subledger token", "sudo install", "deploy/container/build", "kubectl create",
             "kubectl apply", "deploy/check-install",
         ],
-        "Backups": ["pg_basebackup", "deploy/restore-drill", "subledger simulate --in-step"],
+        "Backups": ["pg_basebackup", "deploy/restore-drill", "store-simulator --in-step"],
         "Citus": ["psql -h coordinator", "psql -h coordinator"],
         "HighAvailability": ["export SUBLEDGER_DATABASE_URL=", "deploy/failover"],
         "Operating": ["subledger serve --roles", "subledger projector skip"],
@@ -33,7 +33,7 @@ struct DocumentationTests {
         "Money": ["subledger rate import"],
         "RefundRequests": ["curl -s -X PUT", "curl -s -X PUT"],
         "OperatorWrites": ["subledger extend", "subledger extend", "subledger account-token"],
-        "Simulator": ["subledger simulate --in-step"],
+        "Simulator": ["store-simulator --in-step"],
         "Conformance": ["deploy/conformance", "deploy/conformance --write-setup"],
         "Performance": [
             "deploy/bench", "swift build", "swift build", "swift build", "swift build", "swift build",

@@ -2,7 +2,7 @@ import AppStore
 import Encoding
 import EventLog
 import PlayStore
-import StoreSimulator
+import Simulation
 import Subscriptions
 import TestSupport
 import Testing

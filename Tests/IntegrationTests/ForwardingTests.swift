@@ -7,7 +7,7 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@testable import subledger
+@testable import Server
 
 @Suite("Notifications are passed on as the store sent them")
 struct ForwardingTests {

@@ -1,12 +1,12 @@
 import Foundation
 import Postgres
-import StoreSimulator
+import Simulation
 import TestSupport
 import Testing
 
 @Suite("SQL agrees with the simulator's expected answers about Google Play")
 struct GoogleAnswerKeyTests {
-    /// The number of compared answers about purchases and the wrong ones, from the lines of `simulate --expected`.
+    /// The number of compared answers about purchases and the wrong ones, from the lines of `store-simulator --expected`.
     private static let differences = Statement(
         "google_differences",
         """
@@ -90,9 +90,9 @@ struct GoogleAnswerKeyTests {
         let file = folder.appendingPathComponent("expected.jsonl").path
         let database = try await SharedDatabase.make()
 
-        let run = try ServerProcess.run(
+        let run = try ServerProcess.simulate(
             [
-                "simulate", "--in-step", "--store", "google", "--seed", "11", "--subscriptions",
+                "--in-step", "--store", "google", "--seed", "11", "--subscriptions",
                 "\(PlayStory.allCases.count)", "--lose", "0.3", "--order", "shuffled", "--duplicate", "0.2",
                 "--expected", file, "--database-url", try #require(database.environment()["SUBLEDGER_DATABASE_URL"]),
             ], limit: 300)

@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("simulate --in-step with Google Play")
+@Suite("store-simulator --in-step with Google Play")
 struct GoogleInStepTests {
     /// The first run uses all stories of Google Play.
     @Test(
@@ -49,8 +49,8 @@ struct GoogleInStepTests {
     ) throws -> (status: Int32, output: String, error: String) {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())").path
         defer { try? FileManager.default.removeItem(atPath: folder) }
-        let run = try ServerProcess.run(
-            ["simulate", "--in-step", "--seed", "7", "--data-folder", folder] + scenario, limit: 300)
+        let run = try ServerProcess.simulate(
+            ["--in-step", "--seed", "7", "--data-folder", folder] + scenario, limit: 300)
         return (run.status, run.output, run.error)
     }
 }

@@ -3,9 +3,8 @@ import Encoding
 import EventLog
 import Postgres
 import Readers
-import SimulatedStore
+import Simulation
 import StoreClient
-import StoreSimulator
 import Subscriptions
 import TestSupport
 import Testing

@@ -6,7 +6,7 @@ import TestSupport
 import Testing
 
 @testable import HTTPServer
-@testable import subledger
+@testable import Server
 
 @Suite("External values cannot forge or flood the log")
 struct LogLineTests {

@@ -4,7 +4,7 @@ import Synchronization
 import TestSupport
 import Testing
 
-@testable import subledger
+@testable import Server
 
 @Suite("The HTTP client for OCSP")
 struct OCSPClientTests {

@@ -2,7 +2,7 @@ import AppStore
 import Foundation
 import Hummingbird
 import Logging
-import StoreSimulator
+import Simulation
 import Synchronization
 import TestSupport
 import Testing

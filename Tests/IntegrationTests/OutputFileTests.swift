@@ -11,7 +11,7 @@ struct OutputFileTests {
         try String(repeating: "old", count: 10_000).write(toFile: path, atomically: false, encoding: .utf8)
         let before = try FileManager.default.attributesOfItem(atPath: path)[.systemFileNumber] as? Int
 
-        let run = try ServerProcess.run(["simulate", "--subscriptions", "1", "--expected", path])
+        let run = try ServerProcess.simulate(["--subscriptions", "1", "--expected", path])
 
         #expect(run.status == 0)
         let after = try FileManager.default.attributesOfItem(atPath: path)[.systemFileNumber] as? Int

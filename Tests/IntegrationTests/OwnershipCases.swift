@@ -1,5 +1,5 @@
 import Encoding
-import StoreSimulator
+import Simulation
 import Subscriptions
 
 /// What the cases of ownership send to an app: the notifications of seven stories, and links of two customers.

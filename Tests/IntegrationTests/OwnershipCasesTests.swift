@@ -1,7 +1,7 @@
 import AppStore
 import Encoding
 import Foundation
-import StoreSimulator
+import Simulation
 import Subscriptions
 import Synchronization
 import TestSupport

@@ -6,8 +6,6 @@ import Subscriptions
 import TestSupport
 import Testing
 
-@testable import subledger
-
 @Suite("Product settings in the database take effect without a restart")
 struct ProductTests {
     private static let purchase = ExampleBodies.ms("2019-10-01")

@@ -1,7 +1,7 @@
 import Synchronization
 import Testing
 
-@testable import subledger
+@testable import Server
 
 @Suite("Progress lines of long runs")
 struct ProgressReportTests {

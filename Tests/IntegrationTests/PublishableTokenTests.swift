@@ -4,7 +4,7 @@ import Foundation
 import HTTPTypes
 import Hummingbird
 import NIOCore
-import StoreSimulator
+import Simulation
 import TestSupport
 import Testing
 

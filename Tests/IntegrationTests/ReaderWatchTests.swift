@@ -4,7 +4,7 @@ import Postgres
 import TestSupport
 import Testing
 
-@testable import subledger
+@testable import Server
 
 @Suite("Session limits of readers and analysts on a private server")
 struct ReaderWatchTests {

@@ -1,5 +1,5 @@
 import Postgres
-import StoreSimulator
+import Simulation
 import Subscriptions
 import TestSupport
 import Testing

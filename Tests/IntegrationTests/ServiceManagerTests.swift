@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@testable import subledger
+@testable import Server
 
 @Suite("Reports to the service manager")
 struct ServiceManagerTests {

@@ -1,6 +1,6 @@
 import AppStore
 import Encoding
-import StoreSimulator
+import Simulation
 import Subscriptions
 import TestSupport
 import Testing

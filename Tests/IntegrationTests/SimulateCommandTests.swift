@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("simulate sends App Store notifications and compares answers")
+@Suite("store-simulator sends App Store notifications and compares answers")
 struct SimulateCommandTests {
     private static let app = ["--bundle-id", V1Body.app, "--secret", V1Body.secret]
 
@@ -21,23 +21,23 @@ struct SimulateCommandTests {
         let posting = ["--url", "http://127.0.0.1:\(ports.public)/apple/notifications"]
         let token = try ServerProcess.token("link", dataFolder: folder)
         let comparing = ["--compare", "http://127.0.0.1:\(ports.private)", "--token", token]
-        let scenario = ["simulate", "--format", "v1", "--subscriptions", "60"] + Self.app
+        let scenario = ["--format", "v1", "--subscriptions", "60"] + Self.app
         let products = "\(folder).csv"
         defer { try? FileManager.default.removeItem(atPath: products) }
-        let written = try ServerProcess.run(["simulate", "--write-products", products] + Self.app)
+        let written = try ServerProcess.simulate(["--write-products", products] + Self.app)
         let imported = try ServerProcess.run(["product", "import", products, "--data-folder", folder])
 
-        let full = try ServerProcess.run(
+        let full = try ServerProcess.simulate(
             scenario + posting + comparing + ["--order", "shuffled", "--duplicate", "0.2"])
-        let lossy = try ServerProcess.run(
+        let lossy = try ServerProcess.simulate(
             scenario + posting + comparing + ["--seed", "2", "--order", "reversed", "--lose", "0.3"])
-        let unknown = try ServerProcess.run(
-            ["simulate", "--stories", "renewals", "--subscriptions", "2", "--seed", "3"] + Self.app + comparing)
-        let rejected = try ServerProcess.run(
-            ["simulate", "--format", "v1", "--subscriptions", "1", "--bundle-id", V1Body.app, "--secret", "wrong"]
+        let unknown = try ServerProcess.simulate(
+            ["--stories", "renewals", "--subscriptions", "2", "--seed", "3"] + Self.app + comparing)
+        let rejected = try ServerProcess.simulate(
+            ["--format", "v1", "--subscriptions", "1", "--bundle-id", V1Body.app, "--secret", "wrong"]
                 + posting)
-        let linkless = try ServerProcess.run(
-            ["simulate", "--format", "v1", "--stories", "linked", "--subscriptions", "1", "--seed", "4"] + Self.app
+        let linkless = try ServerProcess.simulate(
+            ["--format", "v1", "--stories", "linked", "--subscriptions", "1", "--seed", "4"] + Self.app
                 + posting)
         server.signal(SIGTERM)
         try await server.hasEnded()
@@ -71,7 +71,7 @@ struct SimulateCommandTests {
             #"{"bundleId":"com.example.\#(policy)","sharedSecrets":["\#(V1Body.secret)"],"ownership":"\#(policy)"}"#
         }
         try Data("[\(entries.joined(separator: ","))]".utf8).write(to: URL(fileURLWithPath: apps))
-        let rooted = try ServerProcess.run(["simulate", "--write-root", root])
+        let rooted = try ServerProcess.simulate(["--write-root", root])
         let server = try ServerProcess(
             dataFolder: folder,
             environment: ["SUBLEDGER_APPS_FILE": apps, "SUBLEDGER_ROOT_FILES": root, "SUBLEDGER_OCSP": "off"])
@@ -83,12 +83,12 @@ struct SimulateCommandTests {
 
         for (policy, order) in zip(Self.policies, ["in-order", "shuffled", "reversed"]) {
             let app = ["--bundle-id", "com.example.\(policy)", "--secret", V1Body.secret]
-            let written = try ServerProcess.run(["simulate", "--write-products", products] + app)
+            let written = try ServerProcess.simulate(["--write-products", products] + app)
             let imported = try ServerProcess.run(["product", "import", products, "--data-folder", folder])
             let stories = "shared-device,upgrade-by-another-user,account-token-set-late,users-of-apple-account,family,"
-            let compared = try ServerProcess.run(
+            let compared = try ServerProcess.simulate(
                 [
-                    "simulate", "--stories", stories + "transfer,token-and-link,link-moved", "--subscriptions", "40",
+                    "--stories", stories + "transfer,token-and-link,link-moved", "--subscriptions", "40",
                     "--format", "both", "--order", order, "--duplicate", "0.2", "--ownership", policy, "--compare",
                     reading,
                 ] + app + posting, limit: 200)
@@ -98,9 +98,9 @@ struct SimulateCommandTests {
             #expect(compared.output.hasSuffix(", differences: 0\n"))
             #expect(compared.error.contains("refused as expected: ") == (policy == "first-buyer"), "\(compared.error)")
         }
-        let accepted = try ServerProcess.run(
+        let accepted = try ServerProcess.simulate(
             [
-                "simulate", "--stories", "transfer", "--subscriptions", "10", "--seed", "2", "--ownership",
+                "--stories", "transfer", "--subscriptions", "10", "--seed", "2", "--ownership",
                 "first-buyer", "--bundle-id", "com.example.latest-buyer", "--secret", V1Body.secret, "--links", reading,
             ] + posting)
         server.signal(SIGTERM)
@@ -119,9 +119,9 @@ struct SimulateCommandTests {
         let answers = folder.appendingPathComponent("answers").path
         let root = folder.appendingPathComponent("root.pem").path
 
-        let written = try ServerProcess.run(
+        let written = try ServerProcess.simulate(
             [
-                "simulate", "--format", "v1", "--stories", "upgrade-then-refund", "--subscriptions", "1", "--output",
+                "--format", "v1", "--stories", "upgrade-then-refund", "--subscriptions", "1", "--output",
                 bodies, "--expected", answers, "--write-root", root,
             ] + Self.app)
 
@@ -142,7 +142,7 @@ struct SimulateCommandTests {
 
     @Test("the product configuration is written as CSV for product import")
     func products() throws {
-        let written = try ServerProcess.run(["simulate", "--write-products", "-"] + Self.app)
+        let written = try ServerProcess.simulate(["--write-products", "-"] + Self.app)
 
         #expect(written.status == 0)
         let lines = written.output.split(separator: "\n")
@@ -156,10 +156,10 @@ struct SimulateCommandTests {
     @Test("links are written in the order of sending, and answers for every id of a customer")
     func customers() throws {
         let arguments =
-            ["simulate", "--stories", "link-moved", "--subscriptions", "1", "--format", "v2"] + Self.app
+            ["--stories", "link-moved", "--subscriptions", "1", "--format", "v2"] + Self.app
 
-        let links = try Self.lines(try ServerProcess.run(arguments + ["--write-links", "-"]).output)
-        let answers = try Self.lines(try ServerProcess.run(arguments + ["--expected", "-"]).output)
+        let links = try Self.lines(try ServerProcess.simulate(arguments + ["--write-links", "-"]).output)
+        let answers = try Self.lines(try ServerProcess.simulate(arguments + ["--expected", "-"]).output)
 
         #expect(
             links.map { $0["backendCustomerId"] as? String }
@@ -189,8 +189,8 @@ struct SimulateCommandTests {
         let reader = open(pipe, O_RDWR | O_NONBLOCK)
         defer { close(reader) }
 
-        let throughLink = try ServerProcess.run(["simulate", "--write-root", link])
-        let throughPipe = try ServerProcess.run(["simulate", "--write-root", pipe])
+        let throughLink = try ServerProcess.simulate(["--write-root", link])
+        let throughPipe = try ServerProcess.simulate(["--write-root", pipe])
 
         #expect(throughLink.status == 0 && throughPipe.status == 0)
         #expect(try FileManager.default.destinationOfSymbolicLink(atPath: link) == target)
@@ -202,17 +202,17 @@ struct SimulateCommandTests {
 
     @Test("the error for a file that cannot be written names the file")
     func unwritable() throws {
-        let result = try ServerProcess.run(["simulate", "--expected", "/nowhere/answers"])
+        let result = try ServerProcess.simulate(["--expected", "/nowhere/answers"])
 
         #expect(result.status == 78)
-        #expect(result.error == "subledger: /nowhere/answers cannot be written\n")
+        #expect(result.error == "store-simulator: /nowhere/answers cannot be written\n")
     }
 
     @Test("receipts are written in the order of time, with the app user's ids")
     func receipts() throws {
-        let arguments = ["simulate", "--stories", "linked,upgrade", "--subscriptions", "6"] + Self.app
+        let arguments = ["--stories", "linked,upgrade", "--subscriptions", "6"] + Self.app
 
-        let written = try ServerProcess.run(arguments + ["--write-receipts", "-"])
+        let written = try ServerProcess.simulate(arguments + ["--write-receipts", "-"])
 
         let lines = try Self.lines(written.output)
         let instants = try lines.map { try #require($0["at"] as? String) }
@@ -225,12 +225,12 @@ struct SimulateCommandTests {
             #expect((line["backendCustomerId"] != nil) == (line["story"] as? String == "linked"))
             #expect(line["originalTransactionId"] is String)
         }
-        #expect(try ServerProcess.run(arguments + ["--write-receipts", "-"]).output == written.output)
+        #expect(try ServerProcess.simulate(arguments + ["--write-receipts", "-"]).output == written.output)
     }
 
     @Test("the key of the simulated Server API is written as PEM")
     func apiKey() throws {
-        let written = try ServerProcess.run(["simulate", "--write-api-key", "-"])
+        let written = try ServerProcess.simulate(["--write-api-key", "-"])
 
         #expect(written.status == 0)
         #expect(written.output.hasPrefix("-----BEGIN PRIVATE KEY-----\n"))
@@ -239,24 +239,24 @@ struct SimulateCommandTests {
 
     @Test("the same arguments write the same bodies; - is standard output")
     func repeatable() throws {
-        let arguments = ["simulate", "--format", "v1", "--order", "shuffled", "--output", "-"] + Self.app
+        let arguments = ["--format", "v1", "--order", "shuffled", "--output", "-"] + Self.app
 
-        let first = try ServerProcess.run(arguments)
+        let first = try ServerProcess.simulate(arguments)
 
         #expect(first.output.split(separator: "\n").count > 20)
-        #expect(try ServerProcess.run(arguments).output == first.output)
-        #expect(try ServerProcess.run(arguments + ["--seed", "2"]).output != first.output)
+        #expect(try ServerProcess.simulate(arguments).output == first.output)
+        #expect(try ServerProcess.simulate(arguments + ["--seed", "2"]).output != first.output)
     }
 
     @Test("without a server the exit status is 69")
     func noServer() throws {
-        let arguments = ["simulate", "--subscriptions", "1"]
+        let arguments = ["--subscriptions", "1"]
 
-        let posted = try ServerProcess.run(arguments + ["--url", "http://127.0.0.1:9/"])
-        let asked = try ServerProcess.run(arguments + ["--compare", "http://127.0.0.1:9"])
+        let posted = try ServerProcess.simulate(arguments + ["--url", "http://127.0.0.1:9/"])
+        let asked = try ServerProcess.simulate(arguments + ["--compare", "http://127.0.0.1:9"])
 
         #expect(posted.status == 69)
-        #expect(posted.error.hasSuffix("subledger: no answer from http://127.0.0.1:9/\n"))
+        #expect(posted.error.hasSuffix("store-simulator: no answer from http://127.0.0.1:9/\n"))
         #expect(asked.status == 69)
     }
 
@@ -289,16 +289,43 @@ struct SimulateCommandTests {
             ),
         ])
     func misuse(_ arguments: [String], _ message: String) throws {
-        let result = try ServerProcess.run(["simulate"] + arguments)
+        let result = try ServerProcess.simulate(arguments)
 
         #expect(result.status == 64)
         #expect(result.error.contains(message), "\(result.error)")
         #expect(result.output.isEmpty)
     }
 
+    @Test(
+        "subledger names the program that the simulated stores have become, with exit status 64",
+        arguments: [[], ["--list-stories"], ["--in-step", "--data-folder", "/nowhere"], ["--help"]])
+    func formerCommand(_ arguments: [String]) throws {
+        let result = try ServerProcess.run(["simulate"] + arguments)
+
+        #expect(result.status == 64)
+        #expect(
+            result.error
+                == "Error: simulate is no command of subledger: expected `store-simulator` with the same options.\n")
+        #expect(result.output.isEmpty)
+        #expect(try ServerProcess.run(["--help"]).output.contains("simulat") == false)
+    }
+
+    /// The names of a module's own symbols are in each program that is linked with it.
+    @Test("the program of a server contains neither the simulated stores nor their keys")
+    func separate() throws {
+        let server = try Data(contentsOf: ServerProcess.executable, options: .alwaysMapped)
+        let simulator = try Data(contentsOf: ServerProcess.simulator, options: .alwaysMapped)
+
+        for trace in ["$s10Simulation", "simulated-project.iam.gserviceaccount.com"] {
+            #expect(simulator.firstRange(of: Data(trace.utf8)) != nil, "\(trace)")
+            #expect(server.firstRange(of: Data(trace.utf8)) == nil, "\(trace)")
+        }
+        #expect(server.firstRange(of: Data("$s6Server".utf8)) != nil)
+    }
+
     @Test("stories are listed with their descriptions")
     func list() throws {
-        let result = try ServerProcess.run(["simulate", "--list-stories"])
+        let result = try ServerProcess.simulate(["--list-stories"])
 
         #expect(result.status == 0)
         let lines = result.output.split(separator: "\n")

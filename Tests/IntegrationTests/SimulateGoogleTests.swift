@@ -1,9 +1,9 @@
 import Foundation
-import StoreSimulator
+import Simulation
 import TestSupport
 import Testing
 
-@Suite("`simulate` with Google Play")
+@Suite("store-simulator with Google Play")
 struct SimulateGoogleTests {
     private let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
 
@@ -22,13 +22,13 @@ struct SimulateGoogleTests {
     @Test("purchases and expected answers are written; equal seeds give equal answers")
     func files() throws {
         defer { try? FileManager.default.removeItem(at: folder) }
-        let arguments = ["simulate", "--store", "google", "--subscriptions", "42", "--seed", "5"]
+        let arguments = ["--store", "google", "--subscriptions", "42", "--seed", "5"]
 
-        let first = try ServerProcess.run(
+        let first = try ServerProcess.simulate(
             arguments + [
                 "--expected", path("a"), "--write-purchases", path("purchases"), "--write-license-key", path("key"),
             ])
-        let second = try ServerProcess.run(arguments + ["--expected", path("b")])
+        let second = try ServerProcess.simulate(arguments + ["--expected", path("b")])
 
         #expect(first.status == 0 && second.status == 0, "\(first.error)\(second.error)")
         let texts = try ["a", "b"].map { try String(contentsOfFile: path($0), encoding: .utf8) }
@@ -48,8 +48,8 @@ struct SimulateGoogleTests {
     func products() throws {
         defer { try? FileManager.default.removeItem(at: folder) }
 
-        let result = try ServerProcess.run([
-            "simulate", "--store", "both", "--package-name", "com.example.play", "--write-products", path("products"),
+        let result = try ServerProcess.simulate([
+            "--store", "both", "--package-name", "com.example.play", "--write-products", path("products"),
         ])
 
         #expect(result.status == 0, "\(result.error)")
@@ -63,8 +63,8 @@ struct SimulateGoogleTests {
     func both() throws {
         defer { try? FileManager.default.removeItem(at: folder) }
 
-        let result = try ServerProcess.run([
-            "simulate", "--store", "both", "--subscriptions", "42", "--stories", "renewals,cancelled", "--expected",
+        let result = try ServerProcess.simulate([
+            "--store", "both", "--subscriptions", "42", "--stories", "renewals,cancelled", "--expected",
             path("a"),
         ])
 
@@ -105,7 +105,7 @@ struct SimulateGoogleTests {
             ),
         ])
     func misuse(_ arguments: [String], _ message: String) throws {
-        let result = try ServerProcess.run(["simulate"] + arguments)
+        let result = try ServerProcess.simulate(arguments)
 
         #expect(result.status == 64)
         #expect(result.error.contains(message), "\(result.error)")
@@ -113,8 +113,8 @@ struct SimulateGoogleTests {
 
     @Test("the stories of each store are listed")
     func list() throws {
-        let google = try ServerProcess.run(["simulate", "--store", "google", "--list-stories"])
-        let both = try ServerProcess.run(["simulate", "--store", "both", "--list-stories"])
+        let google = try ServerProcess.simulate(["--store", "google", "--list-stories"])
+        let both = try ServerProcess.simulate(["--store", "both", "--list-stories"])
 
         #expect(google.output.split(separator: "\n").count == PlayStory.allCases.count)
         #expect(both.output.split(separator: "\n").count == PlayStory.allCases.count + Story.allCases.count)

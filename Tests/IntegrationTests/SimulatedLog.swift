@@ -5,7 +5,7 @@ import Foundation
 import Logging
 import Postgres
 import Projector
-import StoreSimulator
+import Simulation
 import Subscriptions
 import TestSupport
 

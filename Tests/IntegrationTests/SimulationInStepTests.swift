@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@Suite("simulate --in-step lets the time pass, and lost notifications are found by asking")
+@Suite("store-simulator --in-step lets the time pass, and lost notifications are found by asking")
 struct SimulationInStepTests {
     /// Each run uses all stories.
     @Test(
@@ -15,8 +15,8 @@ struct SimulationInStepTests {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())").path
         defer { try? FileManager.default.removeItem(atPath: folder) }
 
-        let run = try ServerProcess.run(
-            ["simulate", "--in-step", "--seed", "11", "--subscriptions", "46", "--data-folder", folder] + scenario,
+        let run = try ServerProcess.simulate(
+            ["--in-step", "--seed", "11", "--subscriptions", "46", "--data-folder", folder] + scenario,
             limit: 300)
 
         #expect(run.status == 0, "\(run.output)\(run.error)")
@@ -34,8 +34,8 @@ struct SimulationInStepTests {
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let process = Process()
         let errors = Pipe()
-        process.executableURL = ServerProcess.executable
-        process.arguments = ["simulate", "--in-step", "--subscriptions", "200", "--data-folder", folder]
+        process.executableURL = ServerProcess.simulator
+        process.arguments = ["--in-step", "--subscriptions", "200", "--data-folder", folder]
         process.standardOutput = FileHandle.nullDevice
         process.standardError = errors
         try process.run()
@@ -51,7 +51,7 @@ struct SimulationInStepTests {
         text += String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
         process.waitUntilExit()
         #expect(process.terminationStatus == 130)
-        #expect(text.hasSuffix("\nsubledger: interrupted\n"), "\(text)")
+        #expect(text.hasSuffix("\nstore-simulator: interrupted\n"), "\(text)")
     }
 
     @Test("a database that has events of the app is left alone")
@@ -59,24 +59,25 @@ struct SimulationInStepTests {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())").path
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let command = [
-            "simulate", "--in-step", "--stories", "renewals", "--subscriptions", "1", "--data-folder", folder,
+            "--in-step", "--stories", "renewals", "--subscriptions", "1", "--data-folder", folder,
         ]
 
-        let first = try ServerProcess.run(command)
-        let second = try ServerProcess.run(command)
+        let first = try ServerProcess.simulate(command)
+        let second = try ServerProcess.simulate(command)
 
         #expect(first.status == 0, "\(first.output)\(first.error)")
         #expect(second.status == 78)
         #expect(
             second.error
-                == "subledger: the database has events of com.example.app already: expected a database of its own\n")
+                == "store-simulator: the database has events of com.example.app already: expected a database of its own\n"
+        )
     }
 
     @Test("flags that do not fit are refused")
     func flags() throws {
-        let folderless = try ServerProcess.run(["simulate", "--in-step"])
-        let posting = try ServerProcess.run(
-            ["simulate", "--in-step", "--data-folder", "/nowhere", "--url", "http://127.0.0.1:1"])
+        let folderless = try ServerProcess.simulate(["--in-step"])
+        let posting = try ServerProcess.simulate(
+            ["--in-step", "--data-folder", "/nowhere", "--url", "http://127.0.0.1:1"])
 
         #expect(folderless.status == 64)
         #expect(folderless.error.contains("--in-step requires --data-folder or --database-url."))

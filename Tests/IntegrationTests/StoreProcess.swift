@@ -6,10 +6,10 @@ final class StoreProcess {
     private let process = Process()
     private let output = Pipe()
 
-    /// - Parameter arguments: Further arguments of `simulate`.
+    /// - Parameter arguments: Further arguments of `store-simulator`.
     init(_ arguments: [String]) throws {
-        process.executableURL = ServerProcess.executable
-        process.arguments = ["simulate", "--serve-store", "0"] + arguments
+        process.executableURL = ServerProcess.simulator
+        process.arguments = ["--serve-store", "0"] + arguments
         process.standardOutput = output
         process.standardError = FileHandle.nullDevice
         try process.run()

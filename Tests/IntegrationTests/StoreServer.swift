@@ -1,5 +1,5 @@
 import Logging
-import SimulatedStore
+import Simulation
 import StoreClient
 import TestSupport
 

@@ -2,9 +2,8 @@ import AppStore
 import Encoding
 import EventLog
 import Postgres
-import SimulatedStore
+import Simulation
 import StoreClient
-import StoreSimulator
 import Subscriptions
 import Synchronization
 import TestSupport

@@ -1,8 +1,7 @@
 import AppStore
 import Encoding
-import SimulatedStore
+import Simulation
 import StoreClient
-import StoreSimulator
 import Subscriptions
 import TestSupport
 import Testing

@@ -1,5 +1,5 @@
 import AppStore
-import StoreSimulator
+import Simulation
 import TestSupport
 import Testing
 

@@ -1,7 +1,7 @@
 import AppStore
 import Foundation
 import Postgres
-import StoreSimulator
+import Simulation
 import Subscriptions
 import TestSupport
 import Testing

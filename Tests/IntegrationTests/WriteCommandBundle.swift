@@ -1,7 +1,7 @@
 import Encoding
 import Foundation
 import Postgres
-import StoreSimulator
+import Simulation
 import TestSupport
 import Testing
 

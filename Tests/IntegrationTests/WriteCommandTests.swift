@@ -1,6 +1,6 @@
 import Encoding
 import Foundation
-import StoreSimulator
+import Simulation
 import TestSupport
 import Testing
 

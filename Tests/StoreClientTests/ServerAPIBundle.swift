@@ -1,8 +1,7 @@
 import AppStore
 import Encoding
 import HTTPServer
-import SimulatedStore
-import StoreSimulator
+import Simulation
 import Subscriptions
 import Synchronization
 import TestSupport

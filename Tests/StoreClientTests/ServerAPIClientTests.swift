@@ -1,6 +1,5 @@
 import AppStore
-import SimulatedStore
-import StoreSimulator
+import Simulation
 import TestSupport
 import Testing
 

@@ -1,4 +1,4 @@
-import StoreSimulator
+import Simulation
 import Synchronization
 
 /// Checks the servers' answers about access against the expected answers of the simulator.

@@ -1,4 +1,4 @@
-import StoreSimulator
+import Simulation
 import TestSupport
 
 /// A fault to inject.

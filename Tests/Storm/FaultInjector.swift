@@ -1,6 +1,6 @@
 import Foundation
 import Postgres
-import StoreSimulator
+import Simulation
 import TestSupport
 
 /// Injects the faults of a plan one after another and reverts each of them.

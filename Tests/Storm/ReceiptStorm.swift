@@ -1,8 +1,7 @@
 import Encoding
 import Foundation
 import Logging
-import SimulatedStore
-import StoreSimulator
+import Simulation
 import Subscriptions
 import Synchronization
 

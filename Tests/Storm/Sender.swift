@@ -1,4 +1,4 @@
-import StoreSimulator
+import Simulation
 import Synchronization
 
 /// Posts the load as Apple does: one notification per request, retried until it is acknowledged.

@@ -1,6 +1,6 @@
 import Crypto
 import Foundation
-import StoreSimulator
+import Simulation
 import Subscriptions
 import Synchronization
 

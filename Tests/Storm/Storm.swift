@@ -1,6 +1,6 @@
 import ArgumentParser
 import Foundation
-import StoreSimulator
+import Simulation
 import TestSupport
 
 @main

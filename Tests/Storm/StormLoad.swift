@@ -1,4 +1,4 @@
-import StoreSimulator
+import Simulation
 import Subscriptions
 
 /// The notifications of a storm: one app in both environments and both versions, shuffled and with repeats.

@@ -1,5 +1,5 @@
 import Foundation
-import StoreSimulator
+import Simulation
 import TestSupport
 
 /// One storm: a database, two servers, a sender and the faults.

@@ -1,5 +1,5 @@
 import Encoding
-import StoreSimulator
+import Simulation
 import Subscriptions
 
 /// What a storyteller's books say about an explanation.

@@ -16,10 +16,15 @@ package final class ServerProcess: Sendable {
     }
 
     /// The executable beside the test bundle.
-    package static var executable: URL {
-        var folder = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
-        if folder.pathExtension == "xctest" { folder.deleteLastPathComponent() }
-        return folder.appendingPathComponent("subledger")
+    package static var executable: URL { programs.appendingPathComponent("subledger") }
+
+    /// The program with the simulated stores, beside it.
+    package static var simulator: URL { programs.appendingPathComponent("store-simulator") }
+
+    /// The folder of the test bundle.
+    private static var programs: URL {
+        let folder = URL(fileURLWithPath: CommandLine.arguments[0]).deletingLastPathComponent()
+        return folder.pathExtension == "xctest" ? folder.deletingLastPathComponent() : folder
     }
 
     /// The environment of this process without settings of Subledger. Instead of Apple, a port is asked on which nothing
@@ -39,8 +44,22 @@ package final class ServerProcess: Sendable {
         _ arguments: [String], environment: [String: String] = [:], input: Data? = nil,
         terminal: PseudoTerminal? = nil, limit seconds: Double = 60
     ) throws -> (status: Int32, output: String, error: String) {
+        try run(executable, arguments, environment, input, terminal, limit: seconds)
+    }
+
+    /// Runs `store-simulator` to its end, or terminates it after the limit in seconds.
+    package static func simulate(
+        _ arguments: [String], environment: [String: String] = [:], limit seconds: Double = 60
+    ) throws -> (status: Int32, output: String, error: String) {
+        try run(simulator, arguments, environment, nil, nil, limit: seconds)
+    }
+
+    private static func run(
+        _ program: URL, _ arguments: [String], _ environment: [String: String], _ input: Data?,
+        _ terminal: PseudoTerminal?, limit seconds: Double
+    ) throws -> (status: Int32, output: String, error: String) {
         let process = Process()
-        process.executableURL = executable
+        process.executableURL = program
         process.arguments = arguments
         process.environment = cleanEnvironment.merging(environment) { $1 }
         let output = Pipe()

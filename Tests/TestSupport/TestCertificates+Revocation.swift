@@ -1,5 +1,5 @@
 import Crypto
-import StoreSimulator
+import Simulation
 import SwiftASN1
 import X509
 

@@ -1,8 +1,12 @@
+import ArgumentParser
+import Server
+
 /// Reads CSV files of commands.
 enum CSVFile {
     /// An invalid file; the description is one line with the name of the file and the line number.
-    struct Malformed: Error, CustomStringConvertible {
+    struct Malformed: CommandError, CustomStringConvertible {
         let description: String
+        let exitCode = ExitCode.dataError
     }
 
     /// - Parameter name: A path, or - for standard input.

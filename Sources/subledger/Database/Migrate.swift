@@ -1,6 +1,7 @@
 import ArgumentParser
 import EventLog
 import Postgres
+import Server
 
 struct Migrate: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

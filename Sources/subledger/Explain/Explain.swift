@@ -2,6 +2,7 @@ import ArgumentParser
 import Encoding
 import EventLog
 import Readers
+import Server
 import Subscriptions
 
 struct Explain: AsyncParsableCommand {

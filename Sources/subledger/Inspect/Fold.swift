@@ -2,6 +2,7 @@ import AppStore
 import ArgumentParser
 import Encoding
 import Foundation
+import Server
 import Subscriptions
 
 struct Fold: ParsableCommand {

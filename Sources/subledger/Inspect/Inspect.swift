@@ -1,6 +1,7 @@
 import AppStore
 import ArgumentParser
 import Foundation
+import Server
 import Subscriptions
 
 struct Inspect: AsyncParsableCommand {

@@ -1,5 +1,6 @@
 import AppStore
 import Encoding
+import Server
 import Subscriptions
 
 /// Why a body fails verification.

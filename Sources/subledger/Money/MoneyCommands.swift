@@ -1,5 +1,6 @@
 import ArgumentParser
 import Readers
+import Server
 
 struct RateCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

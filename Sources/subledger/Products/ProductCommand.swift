@@ -1,6 +1,7 @@
 import ArgumentParser
 import Encoding
 import Readers
+import Server
 import Subscriptions
 
 struct ProductCommand: AsyncParsableCommand {

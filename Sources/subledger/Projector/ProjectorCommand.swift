@@ -1,6 +1,7 @@
 import ArgumentParser
 import Foundation
 import Projector
+import Server
 import Subscriptions
 
 struct ProjectorCommand: AsyncParsableCommand {

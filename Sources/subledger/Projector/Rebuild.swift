@@ -1,5 +1,6 @@
 import ArgumentParser
 import Projector
+import Server
 
 struct Rebuild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

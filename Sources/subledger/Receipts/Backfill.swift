@@ -3,6 +3,7 @@ import Encoding
 import EventLog
 import Foundation
 import Readers
+import Server
 import StoreClient
 import Subscriptions
 

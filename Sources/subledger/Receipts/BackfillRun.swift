@@ -1,5 +1,6 @@
 import AppStore
 import Encoding
+import Server
 import StoreClient
 import Subscriptions
 

@@ -3,6 +3,7 @@ import ArgumentParser
 import Encoding
 import EventLog
 import Logging
+import Server
 import StoreClient
 import Subscriptions
 

@@ -1,6 +1,7 @@
 import AppStore
 import ArgumentParser
 import EventLog
+import Server
 import StoreClient
 
 struct Probe: AsyncParsableCommand {

@@ -1,6 +1,7 @@
 import AppStore
 import ArgumentParser
 import Encoding
+import Server
 import StoreClient
 import Subscriptions
 

@@ -3,6 +3,7 @@ import ArgumentParser
 import EventLog
 import Logging
 import Postgres
+import Server
 import StoreClient
 
 /// The flags of a command that asks the App Store Server API about an app.

@@ -4,6 +4,7 @@ import Foundation
 import HTTPServer
 import Logging
 import Metrics
+import Server
 import ServiceLifecycle
 
 struct Serve: AsyncParsableCommand {
@@ -190,11 +191,6 @@ struct Serve: AsyncParsableCommand {
         try await ServiceGroup(configuration: group).run()
         logger.info("stopped")
     }
-}
-
-extension ListenAddress {
-    /// The same address with the actual port.
-    func on(_ port: Int) -> ListenAddress { ListenAddress(host: host, port: port) }
 }
 
 extension Logger {

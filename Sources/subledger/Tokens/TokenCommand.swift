@@ -1,6 +1,7 @@
 import ArgumentParser
 import EventLog
 import Postgres
+import Server
 
 struct TokenCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Projector
+import Server
 
 struct CompareSources: AsyncParsableCommand {
     static let configuration = CommandConfiguration(

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Encoding
 import EventLog
+import Server
 import Subscriptions
 import Verification
 

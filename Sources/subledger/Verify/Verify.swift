@@ -2,6 +2,7 @@ import AppStore
 import ArgumentParser
 import EventLog
 import Projector
+import Server
 import Verification
 
 struct Verify: AsyncParsableCommand {

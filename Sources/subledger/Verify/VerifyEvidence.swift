@@ -1,6 +1,7 @@
 import AppStore
 import ArgumentParser
 import Encoding
+import Server
 import Verification
 
 struct VerifyEvidence: AsyncParsableCommand {

@@ -1,6 +1,7 @@
 import ArgumentParser
 import Encoding
 import Outbound
+import Server
 import Subscriptions
 
 struct WebhookCommand: AsyncParsableCommand {

@@ -4,6 +4,7 @@ import EventLog
 import Foundation
 import Outbound
 import Postgres
+import Server
 import Subscriptions
 
 /// The flags about endpoints and the keys that sign for them.

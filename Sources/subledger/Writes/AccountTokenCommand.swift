@@ -1,4 +1,5 @@
 import ArgumentParser
+import Server
 import Subscriptions
 
 struct AccountTokenCommand: AsyncParsableCommand {

@@ -2,6 +2,7 @@ import AppStore
 import ArgumentParser
 import Encoding
 import EventLog
+import Server
 import StoreClient
 import Subscriptions
 

@@ -16,9 +16,8 @@ import Logging
 import PlayStore
 import Postgres
 import Readers
-import SimulatedStore
+import Simulation
 import StoreClient
-import StoreSimulator
 import Synchronization
 import TestSupport
 

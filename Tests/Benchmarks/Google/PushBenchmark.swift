@@ -10,8 +10,7 @@
 
 import ArgumentParser
 import Foundation
-import SimulatedStore
-import StoreSimulator
+import Simulation
 import TestSupport
 
 struct PushBenchmark: AsyncParsableCommand {

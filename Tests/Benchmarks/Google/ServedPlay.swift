@@ -1,5 +1,5 @@
 import Logging
-import SimulatedStore
+import Simulation
 
 /// A simulated Google Play that is served on the loopback address of this process.
 struct ServedPlay {

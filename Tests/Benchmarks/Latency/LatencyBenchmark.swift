@@ -15,7 +15,7 @@ import AsyncHTTPClient
 import Foundation
 import NIOCore
 import Postgres
-import StoreSimulator
+import Simulation
 import TestSupport
 
 struct LatencyBenchmark: AsyncParsableCommand {

@@ -3,7 +3,7 @@ import Encoding
 import EventLog
 import Logging
 import Postgres
-import StoreSimulator
+import Simulation
 import TestSupport
 
 /// A log of any length: a few thousand events from bodies, and copies of them about other subscriptions.

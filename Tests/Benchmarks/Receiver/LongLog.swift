@@ -1,6 +1,6 @@
 import Foundation
 import Postgres
-import StoreSimulator
+import Simulation
 import TestSupport
 
 /// Compares the rate on a log of many rows with the rate on an empty one.

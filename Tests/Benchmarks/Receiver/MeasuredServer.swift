@@ -1,6 +1,6 @@
 import Foundation
 import Postgres
-import StoreSimulator
+import Simulation
 import TestSupport
 
 /// The receiver in a process of its own, on a database of its own.

@@ -1,7 +1,7 @@
 import Crypto
 import Encoding
 import Foundation
-import StoreSimulator
+import Simulation
 import TestSupport
 
 /// The floors of decoding: parsing the JSON of a body and its signed payloads, and checking its three signatures.

@@ -1,6 +1,6 @@
 import AppStore
 import Foundation
-import StoreSimulator
+import Simulation
 import Subscriptions
 
 /// Replaces the headers of a signed body with headers as long as Apple's.

@@ -2,7 +2,7 @@ import AppStore
 import Crypto
 import Encoding
 import Foundation
-import StoreSimulator
+import Simulation
 import Subscriptions
 
 /// An event to append to the log.

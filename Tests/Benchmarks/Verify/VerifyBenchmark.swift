@@ -3,7 +3,7 @@ import ArgumentParser
 import Crypto
 import Encoding
 import Foundation
-import StoreSimulator
+import Simulation
 import Subscriptions
 import TestSupport
 

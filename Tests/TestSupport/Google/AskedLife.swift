@@ -1,5 +1,5 @@
 import Encoding
-import StoreSimulator
+import Simulation
 
 /// A subscription or a one-time purchase on Google Play, with what leads to questions about it.
 package enum AskedLife {

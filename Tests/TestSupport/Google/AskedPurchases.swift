@@ -1,6 +1,6 @@
 import Encoding
 import PlayStore
-import StoreSimulator
+import Simulation
 import Subscriptions
 
 /// A ledger in memory that asks the simulated Google Play about the purchases of one life, as a server does.

@@ -1,0 +1,48 @@
+import EventLog
+import HTTPServer
+import Logging
+import Outbound
+import Postgres
+import Readers
+import StoreClient
+
+/// What delivers changes to endpoints, and passes notifications on.
+package struct OutboundServices {
+    let delivery: OutboundDelivery
+
+    package struct Settings {
+        /// Nil without one.
+        package var keyFile: WebhookKeyFile?
+        /// See ``Forward``.
+        var forwards: [Forward] = []
+        var client = EndpointClientSettings(allowsPrivate: false)
+    }
+
+    /// - Parameter changes: Hears of changes.
+    init(
+        _ settings: Settings, changes: ChangeSignal, clock: StoreClock, database: Database, elector: Elector,
+        logger: Logger
+    ) {
+        let poller = database.pool(for: .asking, logger: logger)
+        let reader = database.pool(for: .background, logger: logger)
+        let listener = database.configuration(.reader)
+        delivery = OutboundDelivery(
+            pool: poller, changes: ChangeReader(pool: reader),
+            changeSignal: changes,
+            eventSignal: ChangeSignal(listener: listener, channel: "subledger_event", logger: logger),
+            leadership: StreamLeadership(elector, for: .endpoints), forwards: settings.forwards,
+            keyFile: settings.keyFile, settings: settings.client, clock: clock, logger: logger)
+    }
+}
+
+extension HealthCheck {
+    /// Checks whether endpoints get what they should. Each says itself whether it does, so the process stays ready.
+    static func endpoints(_ delivery: OutboundDelivery) -> HealthCheck {
+        HealthCheck(name: "endpoints") {
+            let figures = delivery.figures
+            guard figures.failing + figures.disabled > 0, let example = figures.example else { return .ok }
+            return .degraded(
+                "endpoints failing: \(figures.failing), disabled: \(figures.disabled), the first is \(example)")
+        }
+    }
+}

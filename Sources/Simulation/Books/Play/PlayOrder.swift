@@ -1,0 +1,74 @@
+import Encoding
+
+/// A payment.
+package struct PlayOrder: Sendable, Hashable {
+    /// The raw values are Google's.
+    package enum State: String, Sendable, Hashable {
+        case pending = "PENDING"
+        case processed = "PROCESSED"
+        case canceled = "CANCELED"
+        case partiallyRefunded = "PARTIALLY_REFUNDED"
+        case refunded = "REFUNDED"
+    }
+
+    package struct Item: Sendable, Hashable {
+        package let productId: String
+        /// Nil for a one-time product.
+        package let basePlanId: String?
+        package let offerId: String?
+        package let phase: PlayPhase?
+        /// In thousandths of the currency's unit.
+        package let price: Int64
+    }
+
+    package struct Change: Sendable, Hashable {
+        package let at: Instant
+        package let state: State
+    }
+
+    package let orderId: String
+    package let purchaseToken: String
+    package let createTime: Instant
+    package let currency: String
+    package var items: [Item]
+    /// Nil for a one-time product. As of the processing of the payment: a deferral does not change it.
+    package var servicePeriod: Range<Instant>?
+    /// Oldest first.
+    package internal(set) var changes: [Change]
+
+    /// In thousandths of the currency's unit.
+    package var total: Int64 { items.map(\.price).reduce(0, +) }
+
+    /// Nil before the order exists.
+    package func state(at instant: Instant) -> State? { changes.last { $0.at <= instant }?.state }
+
+    mutating func become(_ state: State, at instant: Instant) {
+        changes.append(Change(at: instant, state: state))
+    }
+}
+
+/// A payment that was taken back together with what it paid for.
+package struct PlayVoid: Sendable, Hashable {
+    /// The raw values are Google's.
+    package enum Source: Int, Sendable, Hashable {
+        case user, developer, google
+    }
+
+    /// The raw values are Google's.
+    package enum Reason: Int, Sendable, Hashable {
+        case other, remorse, notReceived, defective, accidental, fraud, friendlyFraud, chargeBack, unacknowledged
+    }
+
+    package let purchaseToken: String
+    package let orderId: String
+    package let purchaseTime: Instant
+    package let voidedTime: Instant
+    /// When Google saw the void. The list of voided purchases is filtered by it.
+    package let seenAt: Instant
+    package let source: Source
+    package let reason: Reason
+    package let isSubscription: Bool
+    /// The units of a refund by quantity; nil for a full one, and for the last of several.
+    package var quantity: Int?
+    package var isPartial = false
+}

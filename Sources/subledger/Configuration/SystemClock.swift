@@ -1,9 +1,0 @@
-import Encoding
-import Foundation
-
-/// The wall clock. All other code receives the time as an argument.
-enum SystemClock {
-    @Sendable static func now() -> Instant {
-        Instant(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) ?? .latest
-    }
-}
