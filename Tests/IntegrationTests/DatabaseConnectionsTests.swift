@@ -2,7 +2,7 @@ import Foundation
 import TestSupport
 import Testing
 
-@testable import subledger
+@testable import Server
 
 @Suite("Connections to the database")
 struct DatabaseConnectionsTests {

@@ -5,8 +5,8 @@ import Encoding
 import Foundation
 import HTTPServer
 import PlayStore
+import Simulation
 import StoreClient
-import StoreSimulator
 import Synchronization
 import TestSupport
 

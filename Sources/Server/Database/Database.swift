@@ -15,7 +15,7 @@ package struct Database {
     /// Whether the tables are distributed over several nodes, see ``Distribution``.
     package let isDistributed: Bool
     /// See ``pool(for:logger:)``.
-    package let pools = SharedPools()
+    let pools = SharedPools()
 
     package static let embeddedName = "subledger"
 
