@@ -10,9 +10,10 @@ struct GoogleServices {
     let voids: VoidAudits
     let pools: [PostgresPool]
 
+    /// - Parameter events: Hears of notifications, and is run by others; nil if rounds are made from outside.
     init(
         apps: [GoogleApp], store: StoreServices, appender: Appender, database: Database, elector: Elector,
-        logger: Logger
+        events: ChangeSignal? = nil, logger: Logger
     ) {
         // A separate pool: many questions at a time must not delay Apple's checks.
         let pool = database.pool(.poller, limit: 4, logger: logger)
@@ -26,7 +27,11 @@ struct GoogleServices {
         pools = [pool, linker]
         poller = PurchasePoller(
             client: store.google, apps: apps, queue: queue, log: log, subscriptions: subscriptions, appender: appender,
-            links: links, leadership: StreamLeadership(elector, for: .google), clock: store.clock, logger: logger)
+            links: links, leadership: StreamLeadership(elector, for: .google),
+            events: events.map { events in
+                EventWatch(
+                    mark: { await events.markOfAny() }, wait: { await events.waitForAny(since: $0, until: $1) })
+            }, clock: store.clock, logger: logger)
         voids = VoidAudits(
             client: store.google, apps: apps, queue: queue, voids: VoidLog(pool: pool), log: log,
             subscriptions: subscriptions, appender: appender, links: links,

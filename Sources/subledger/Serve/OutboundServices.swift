@@ -19,7 +19,11 @@ struct OutboundServices {
         var client = EndpointClientSettings(allowsPrivate: false)
     }
 
-    init(_ settings: Settings, clock: StoreClock, database: Database, elector: Elector, logger: Logger) {
+    /// - Parameter events: This runs it.
+    init(
+        _ settings: Settings, events: ChangeSignal, clock: StoreClock, database: Database, elector: Elector,
+        logger: Logger
+    ) {
         // Separate pools: deliveries must not wait for questions to stores, nor for readers.
         let poller = database.pool(.poller, limit: 4, logger: logger)
         let reader = database.pool(.reader, limit: 4, logger: logger)
@@ -27,7 +31,7 @@ struct OutboundServices {
         delivery = OutboundDelivery(
             pool: poller, changes: ChangeReader(pool: reader),
             changeSignal: ChangeSignal(listener: listener, logger: logger),
-            eventSignal: ChangeSignal(listener: listener, channel: "subledger_event", logger: logger),
+            eventSignal: events,
             leadership: StreamLeadership(elector, for: .endpoints), forwards: settings.forwards,
             keyFile: settings.keyFile, settings: settings.client, clock: clock, logger: logger)
         pools = [poller, reader]

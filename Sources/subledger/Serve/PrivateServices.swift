@@ -32,7 +32,7 @@ struct PrivateServices {
         receipts: HandInService?, devices: DeviceService?, googlePurchases: PurchaseHandIn?,
         consumption: ConsumptionLog?, outbound: OutboundServices.Settings, health: [HealthCheck],
         apps: Set<String>,
-        askedByAPI: Set<String>,
+        asked: AskedApps, appsWithKey: Set<String>,
         metrics: MetricsRegistry, now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         let onListening: @Sendable (Int) async -> Void = { port in
@@ -53,7 +53,7 @@ struct PrivateServices {
             let signal = ChangeSignal(listener: database.configuration(.reader), logger: logger)
             changes = signal
             let tokens = TokenCache(read: TokenReader(pool: authenticatorPool).active)
-            let subscriptions = SubscriptionReader(pool: pool, askedByAPI: askedByAPI)
+            let subscriptions = SubscriptionReader(pool: pool, asked: asked)
             let products = ProductStore(pool: productPool)
             let customers = CustomerReader(pool: pool)
             let health = [.database(LogReader(pool: pool))] + health
@@ -74,7 +74,7 @@ struct PrivateServices {
                 devices: devices, googlePurchases: googlePurchases,
                 consumption: ConsumptionRoutes(
                     requests: ConsumptionLog(pool: pool), answers: consumption,
-                    policies: ConsumptionPolicies(pool: productPool), appsWithKey: askedByAPI, now: now),
+                    policies: ConsumptionPolicies(pool: productPool), appsWithKey: appsWithKey, now: now),
                 webhooks: WebhookRoutes(
                     admin: EndpointAdmin(
                         store: EndpointStore(pool: productPool), keyFile: outbound.keyFile, settings: outbound.client,

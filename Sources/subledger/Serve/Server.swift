@@ -3,6 +3,7 @@ import Encoding
 import EventLog
 import HTTPServer
 import Logging
+import Readers
 import ServiceLifecycle
 import StoreClient
 
@@ -46,6 +47,8 @@ struct Server {
         var poller: PollerServices?
         var google: GoogleServices?
         let elector = Elector(database.configuration(.poller))
+        let events = ChangeSignal(
+            listener: database.configuration(.reader), channel: "subledger_event", logger: logger)
         var handIns: GoogleHandInServices?
         if !roles.isDisjoint(with: [.reader, .poller]), hasApps, let appending {
             let asking = StoreServices(
@@ -56,7 +59,7 @@ struct Server {
             if roles.contains(.poller), !googleApps.isEmpty {
                 google = GoogleServices(
                     apps: googleApps, store: asking, appender: appending.appender, database: database, elector: elector,
-                    logger: logger)
+                    events: events, logger: logger)
             }
             if roles.contains(.reader) {
                 handIns = GoogleHandInServices(
@@ -76,7 +79,8 @@ struct Server {
         let outbound =
             roles.contains(.poller)
             ? OutboundServices(
-                plan.outbound, clock: StoreClock(date: now), database: database, elector: elector, logger: logger) : nil
+                plan.outbound, events: events, clock: StoreClock(date: now), database: database, elector: elector,
+                logger: logger) : nil
         let conditions: [HealthCheck?] = [
             projector.map { .projection($0.projector) }, projector.map { .products($0.projector) },
             poller.map { .checks($0.poller) }, google.map { .purchases($0.poller) },
@@ -88,7 +92,8 @@ struct Server {
             consumption: receipts?.consumption, outbound: plan.outbound,
             health: (appending?.health ?? []) + conditions.compactMap(\.self),
             apps: Set(apps.map(\.bundleId) + googleApps.map(\.packageName)),
-            askedByAPI: Set(apps.filter { $0.serverAPIKey != nil }.map(\.bundleId)), metrics: metrics, now: now,
+            asked: AskedApps(apps, googleApps),
+            appsWithKey: Set(apps.filter { $0.serverAPIKey != nil }.map(\.bundleId)), metrics: metrics, now: now,
             logger: logger)
         let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
         let pools =
