@@ -59,7 +59,7 @@ let package = Package(
             name: "HTTPServer",
             dependencies: [
                 "AppStore", "CResources", "Console", "Encoding", "EventLog", "Outbound", "PlayStore", "Readers",
-                "StandardWebhooks", "StoreClient", "Subscriptions",
+                "StandardWebhooks", "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "HummingbirdCore", package: "hummingbird"),

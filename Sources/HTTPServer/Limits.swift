@@ -8,15 +8,10 @@ package enum Limits {
     /// Largest body with a receipt. Receipts have at most ``AppStore/Receipt/bytesMax`` bytes, and JSON may escape each
     /// of their slashes.
     static let receiptBodyBytesMax = 6 << 20
-    /// Largest body with signed data of a device: ``transactionsMax`` transactions have less than 1 MiB.
+    /// Largest body with signed data of a device: the most transactions of one request have less than 1 MiB.
     static let transactionsBodyBytesMax = 2 << 20
     /// Largest body with a purchase of Google Play: a signed one has about 1 KiB, and JSON escapes its quotes.
     static let purchaseBodyBytesMax = 64 << 10
-    /// Most transactions of one request. The current entitlements of a customer are a few; an app hands in its whole
-    /// history in several requests.
-    static let transactionsMax = 100
-    /// Longest id of a transaction. Apple's have 15 or 16 digits.
-    static let transactionIdLengthMax = 20
     /// Bytes that every body may use. Nearly all of Apple's bodies fit, so they are accepted under any load.
     static let bodyBytesFree = 32 << 10
     /// Most bytes of one read from a connection: most notifications arrive in one.
@@ -97,6 +92,16 @@ package enum Limits {
     static let handInBurstMax = 300
     static let handInsPerSecond = 1
     static let handInCustomersMax = 50_000
+    /// Signatures of offers for one app: a signature takes less than a millisecond, and an app needs one for each customer who
+    /// looks at an offer.
+    static let offerSignaturesPerSecond = 100
+    static let offerSignatureBurstMax = 1000
+    /// Largest body of a request for a signature, and the longest text in it: Apple's ids have at most 100 characters.
+    static let offerBodyBytesMax = 8 << 10
+    static let offerTextBytesMax = 255
+    /// How long such a request waits until its event is projected, which usually takes tenths of a second.
+    static let projectionWaitMax = Duration.seconds(3)
+    static let projectionLookInterval = Duration.milliseconds(50)
     /// Interval at which the bounds of the quarantine are enforced if no notification arrives for it.
     static let quarantineInterval = Duration.seconds(3600)
     /// Pause before the server tries again to take notifications in from the quarantine.

@@ -5,8 +5,6 @@ package enum Limits {
     /// Longest token that is a key itself: the longest subscription id that an index of the database holds. The key of a
     /// longer one is a digest.
     package static let purchaseKeyBytesMax = 255
-    /// Order and product ids are shorter than 200 characters.
-    package static let identifierBytesMax = 255
     /// Google allows 50 items in a subscription purchase.
     package static let itemsMax = 200
     /// Refunds by amount of one order; people in a shop make each.

@@ -59,8 +59,11 @@ enum Limits {
     /// How long a request that hands a receipt in waits for Apple. Apple usually answers within a second. Beyond it, the
     /// receipt is asked about in the background.
     static let handInWaitMax = Duration.seconds(5)
-    /// How long such a request waits until its event is projected, which usually takes tenths of a second.
-    static let projectionWaitMax = Duration.seconds(3)
+    /// Most transactions of one request. The current entitlements of a customer are a few; an app hands in its whole
+    /// history in several requests.
+    static let transactionsMax = 100
+    /// Longest id of a transaction. Apple's have 15 or 16 digits.
+    static let transactionIdLengthMax = 20
     /// Interval of the queries of requests that wait.
     static let handInLookInterval = Duration.milliseconds(50)
     /// Within this time, the same receipt of the same customer gets the last verdict again. Apps hand a receipt in at

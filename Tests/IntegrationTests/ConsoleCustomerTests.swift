@@ -55,6 +55,38 @@ struct ConsoleCustomerTests {
         }
     }
 
+    @Test("a customer's page costs at most eight queries, whatever the time that it is about")
+    func queries() async throws {
+        try await Self.withPassedOn { server, browser, cookie in
+            let ids = try await server.sql(
+                """
+                select distinct customer_id
+                from subledger.customer_identity
+                where customer_kind = 'account'
+                order by customer_id
+                """)
+            for time in ["", "&at=2025-09-10T00:00:00Z"] {
+                for id in ids {
+                    let before = Self.statements(server)
+                    let page = try await browser.get(
+                        "/console/customers/\(id)?as=account&\(Self.stream)\(time)", cookie: cookie)
+                    let run = Self.statements(server).dropFirst(before.count)
+
+                    #expect(page.status == 200, "\(page.body)")
+                    #expect((1...8).contains(run.count), "\(run)")
+                }
+            }
+        }
+    }
+
+    /// The statements that were run for pages so far, in order. Other services of the server have pools of their own.
+    private static func statements(_ server: TestBundle) -> [String] {
+        server.logs.text.split(separator: "\n").map(String.init).filter { line in
+            line.hasPrefix("trace statement")
+                && ["console_", "customer_", "session"].contains { line.contains("\"db.statement\": \($0)") }
+        }
+    }
+
     @Test("the overview has a tile for each currency, and the rows of a day have all of them")
     func currencies() async throws {
         var settings = Simulation.Settings(

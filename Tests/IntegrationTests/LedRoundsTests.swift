@@ -33,7 +33,7 @@ struct LedRoundsTests {
                 ], elector: elector, clock: clock, logger: log.logger)
 
             let running = Task { await rounds.run() }
-            try await eventually("each round is made several times") {
+            _ = try await eventually("each round is made several times") {
                 made.withLock { $0.failing >= 8 && $0.working >= 8 ? true : nil }
             }
             running.cancel()

@@ -6,6 +6,7 @@ import Testing
 
 @testable import HTTPServer
 @testable import Readers
+@testable import StoreClient
 
 @Suite("The documented limits match the code")
 struct LimitsTableTests {
@@ -24,7 +25,7 @@ struct LimitsTableTests {
         "body with a receipt": bytes(HTTP.receiptBodyBytesMax),
         "body with signed transactions": bytes(HTTP.transactionsBodyBytesMax),
         "body with a purchase of Google Play": bytes(HTTP.purchaseBodyBytesMax),
-        "signed transactions of one request": "\(HTTP.transactionsMax)",
+        "signed transactions of one request": "\(StoreClient.Limits.transactionsMax)",
         "bodies above \(bytes(HTTP.bodyBytesFree)), together": bytes(HTTP.bodiesBytesMax),
         "notifications that wait for their commit":
             "\(EventLog.Limits.queueEventsMax), \(bytes(EventLog.Limits.queueBytesMax))",
@@ -32,6 +33,7 @@ struct LimitsTableTests {
         "notification of a local environment": bytes(HTTP.localBodyBytesMax),
         "notifications of a local environment": "\(HTTP.localEventsMax)",
         "rate of a local environment": "\(HTTP.localEventsPerSecond)/s, bursts of \(HTTP.localBurstEventsMax)",
+        "signatures of offers of an app": "\(HTTP.offerSignatureBurstMax), then \(HTTP.offerSignaturesPerSecond)/s",
         "hand-ins of a customer": "\(HTTP.handInBurstMax), then \(HTTP.handInsPerSecond)/s",
         "requests of an app's user": "\(HTTP.userRequestBurstMax), then \(HTTP.userRequestsPerSecond)/s",
         "requests of apps from one address": "\(HTTP.appRequestBurstMax), then \(HTTP.appRequestsPerSecond)/s",

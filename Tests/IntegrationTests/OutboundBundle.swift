@@ -142,9 +142,9 @@ struct OutboundBundle {
         let reader = PostgresPool(database.with(role: "subledger_reader"), limit: 2, logger: logger)
         let listener = database.with(role: "subledger_reader")
         let (clock, start, origin) = (clock, clock.now, ContinuousClock.now)
+        let changes = ChangeSignal(listener: listener, logger: logger)
         let delivery = OutboundDelivery(
-            pool: poller, changes: ChangeReader(pool: reader),
-            changeSignal: ChangeSignal(listener: listener, logger: logger),
+            pool: poller, changes: ChangeReader(pool: reader), changeSignal: changes,
             eventSignal: ChangeSignal(listener: listener, channel: "subledger_event", logger: logger),
             leadership: StreamLeadership(Elector(database.with(role: "subledger_poller")), for: .endpoints),
             forwards: forwards, keyFile: keys,
@@ -153,7 +153,11 @@ struct OutboundBundle {
                 date: { clock.now }, now: { origin + start.duration(to: clock.now) },
                 sleep: { _ in try await Task.sleep(for: .milliseconds(5)) }),
             random: { 0.5 }, metrics: metrics, logger: logger)
-        let running = Task { await delivery.run() }
+        let running = Task {
+            async let listening: Void = changes.run()
+            await delivery.run()
+            await listening
+        }
         let outcome: Result<Void, any Error>
         do {
             outcome = .success(try await test(delivery))

@@ -81,17 +81,19 @@ struct TestBundle {
         let linkLog = LogReader(pool: linker)
         let links = LinkService(log: linkLog, appender: appender, apps: Set(apps.map(\.bundleId)))
         let clock = StoreClock(date: now)
-        let handIns = HandInService(
+        let handIns = ReceiptHandIn(
             client: ReceiptClient(transport: store, clock: clock, random: { 0 }, logger: logger), apps: apps,
             handIns: HandInLog(pool: records), log: log, subscriptions: SubscriptionReader(pool: reader),
             appender: appender, links: links, clock: clock, roots: roots, logger: logger)
         let verifier = NotificationVerifier(apps: Apps(apps), signatures: SignatureVerifier(roots: roots))
-        let devices = DeviceService(
+        var sources = HandInSources()
+        (sources.receipts, sources.receiptLog) = (handIns, HandInLog(pool: records))
+        sources.transactions = TransactionHandIn(
             verifier: verifier, apps: Set(apps.map(\.bundleId)),
             lookup: api.map { TransactionLookup(client: $0, apps: apps, clock: clock) }, log: log,
             subscriptions: SubscriptionReader(pool: reader), appender: appender, links: links, clock: clock,
             logger: logger)
-        let googlePurchases = PurchaseHandIn(
+        sources.purchases = PurchaseHandIn(
             client: GoogleClient(transport: store, clock: clock, random: { 0 }, logger: logger), apps: googleApps,
             queue: PurchaseQueue(pool: records), log: log, subscriptions: SubscriptionReader(pool: reader),
             appender: appender,
@@ -134,12 +136,15 @@ struct TestBundle {
             tokens: tokens, appGate: AppGate(keys: assertions, now: now), log: log,
             subscriptions: SubscriptionReader(pool: reader, asked: asked), products: ProductStore(pool: editor),
             customers: CustomerReader(pool: reader),
-            links: links, headKey: Self.headKey, receipts: handIns, devices: devices,
-            googlePurchases: googlePurchases,
+            links: links, headKey: Self.headKey, handIns: sources,
             consumption: ConsumptionRoutes(
                 requests: ConsumptionLog(pool: reader), answers: ConsumptionLog(pool: records),
                 policies: ConsumptionPolicies(pool: editor),
                 appsWithKey: Set(apps.filter { $0.serverAPIKey != nil }.map(\.bundleId)), now: now),
+            offers: OfferRoutes(
+                keys: Dictionary(
+                    apps.compactMap { app in app.serverAPIKey.map { (app.bundleId, $0) } }, uniquingKeysWith: { $1 }),
+                now: now),
             webhooks: WebhookRoutes(
                 admin: EndpointAdmin(
                     store: EndpointStore(pool: editor),

@@ -52,10 +52,10 @@ struct ExplanationTests {
         let then = try decisive(.paid)
         let later = try decisive(.refundedWhole)
         let receivedAt = try #require(Instant(iso8601: "2026-02-10T00:00:01Z"))
-        var statements: [Explanation.Evidence: Explanation.Statement] = [:]
+        var statements: [Explanation.EventID: Explanation.CitedEvent] = [:]
         let positions = then.evidence.union(later.evidence).map(\.position).sorted()
         for (position, type) in zip(positions, ["SUBSCRIBED", "REFUND", "OTHER"]) {
-            statements[Explanation.Evidence(joinedApp: nil, position: position)] = Explanation.Statement(
+            statements[Explanation.EventID(joinedApp: nil, position: position)] = Explanation.CitedEvent(
                 position: position, source: "apple-v2", type: type, subtype: position == 1 ? "RESUBSCRIBE" : nil,
                 receivedAt: receivedAt)
         }

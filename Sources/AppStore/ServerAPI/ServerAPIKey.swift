@@ -42,23 +42,34 @@ package struct ServerAPIKey: Sendable {
     /// - Parameter now: Our clock.
     package func token(for bundleId: String, at now: Instant) throws -> String {
         let second = now.milliseconds / 1000
-        let header = Self.segment { writer in
-            writer.member("alg", "ES256")
-            writer.member("kid", keyId)
-            writer.member("typ", "JWT")
-        }
-        let claims = Self.segment { writer in
+        return try signed { writer in
             writer.member("iss", issuerId)
             writer.member("iat", second - Self.secondsBack)
             writer.member("exp", second + Self.secondsValid)
             writer.member("aud", "appstoreconnect-v1")
             writer.member("bid", bundleId)
         }
-        var token = header + [UInt8(ascii: ".")] + claims
-        let signature = try privateKey.signature(for: token)
-        token.append(UInt8(ascii: "."))
-        Base64.append(Array(signature.rawRepresentation)[...], .url, to: &token)
-        return String(decoding: token, as: UTF8.self)
+    }
+
+    /// A JSON Web Signature in compact form.
+    ///
+    /// - Parameter claims: Writes the members of the payload.
+    func signed(_ claims: (inout JSONWriter) -> Void) throws -> String {
+        let header = Self.segment { writer in
+            writer.member("alg", "ES256")
+            writer.member("kid", keyId)
+            writer.member("typ", "JWT")
+        }
+        var text = header + [UInt8(ascii: ".")] + Self.segment(claims)
+        let signature = try privateKey.signature(for: text)
+        text.append(UInt8(ascii: "."))
+        Base64.append(Array(signature.rawRepresentation)[...], .url, to: &text)
+        return String(decoding: text, as: UTF8.self)
+    }
+
+    /// An ECDSA signature of bytes with SHA-256, in DER.
+    func signature(of bytes: [UInt8]) throws -> [UInt8] {
+        Array(try privateKey.signature(for: bytes).derRepresentation)
     }
 
     private static let secondsBack: Int64 = 60

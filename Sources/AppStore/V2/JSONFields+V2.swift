@@ -48,7 +48,7 @@ extension JSONFields {
 
 /// Reads the fields of signed payloads; other fields keep their values.
 extension JSONFields: FieldVisitor {
-    mutating func visit(_ field: Field, _ source: String?, _ target: inout String?) {
+    package mutating func visit(_ field: Field, _ source: String?, _ target: inout String?) {
         switch field.kind {
         case .identifier: target = identifier(field.name)
         case .accountToken: target = accountToken(field.name)
@@ -57,27 +57,27 @@ extension JSONFields: FieldVisitor {
         }
     }
 
-    mutating func visit(_ field: Field, _ source: Int?, _ target: inout Int?) {
+    package mutating func visit(_ field: Field, _ source: Int?, _ target: inout Int?) {
         if field.isSigned { target = integer(field.name) }
     }
 
-    mutating func visit(_ field: Field, _ source: Int64?, _ target: inout Int64?) {
+    package mutating func visit(_ field: Field, _ source: Int64?, _ target: inout Int64?) {
         if field.isSigned { target = integer64(field.name) }
     }
 
-    mutating func visit(_ field: Field, _ source: Bool?, _ target: inout Bool?) {
+    package mutating func visit(_ field: Field, _ source: Bool?, _ target: inout Bool?) {
         if field.isSigned { target = flag(field.name) }
     }
 
-    mutating func visit(_ field: Field, _ source: Instant?, _ target: inout Instant?) {
+    package mutating func visit(_ field: Field, _ source: Instant?, _ target: inout Instant?) {
         if field.isSigned { target = instant(field.name) }
     }
 
-    mutating func visit(_ field: Field, _ source: [String], _ target: inout [String]) {
+    package mutating func visit(_ field: Field, _ source: [String], _ target: inout [String]) {
         if field.isSigned { target = texts(field.name) }
     }
 
-    mutating func visit(_ field: Field, _ source: Bool, _ target: inout Bool, absent: Bool) {
+    package mutating func visit(_ field: Field, _ source: Bool, _ target: inout Bool, absent: Bool) {
         if field.isSigned { target = flag(field.name) ?? absent }
     }
 }

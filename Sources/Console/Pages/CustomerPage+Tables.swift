@@ -14,7 +14,7 @@ extension CustomerPage {
                 .init("Subscription"), .init("Status"), .init("Product"), .init("Access until"), .init("Renewal"),
                 .init("Events", isNumber: true),
             ] + (joined == nil ? [] : [.init("App")]),
-            rows: record.subscriptions.compactMap { owned in
+            rows: customer.lines.compactMap { owned in
                 // Without the access of other owners.
                 guard let subscription = past(owned.subscription) else { return nil }
                 let renewal = subscription.renewal(at: at)
@@ -26,7 +26,7 @@ extension CustomerPage {
                     .optional(subscription.accessEnd(at: at)),
                     .text(subscription.isRenewing(at: at).map { $0 ? "on" : "off" } ?? "unknown"),
                     .number(Int64(owned.positions.count { isKnown($0, owned.joinedApp) })),
-                ] + (joined == nil ? [] : [.text(owned.joinedApp ?? record.identity.app)])
+                ] + (joined == nil ? [] : [.text(owned.joinedApp ?? customer.identity.app)])
             }, empty: knownAt == nil ? "No subscription." : "No subscription was known.")
     }
 
@@ -40,7 +40,7 @@ extension CustomerPage {
                 rows.append((entry, line.subscription.originalTransactionId, line.joinedApp))
             }
         }
-        for (notice, joinedApp) in record.notices where notice.at <= at && isKnown(notice.position, joinedApp) {
+        for (notice, joinedApp) in customer.notices where notice.at <= at && isKnown(notice.position, joinedApp) {
             let named = notice.key.flatMap { $0.kind == .subscription ? $0.id.text : nil }
             let entry = ChronicleEntry(at: notice.at, what: notice.kind.words, position: notice.position)
             rows.append((entry, named, joinedApp))
@@ -81,7 +81,7 @@ extension CustomerPage {
         ConsoleTable(
             "ids", caption: "Ids, and the event that ties each",
             columns: [.init("Kind"), .init("Id"), .init("Tied to"), .init("Event", isNumber: true)],
-            rows: record.ties.filter { isKnown($0.position, $0.joinedApp) }.map { tie in
+            rows: ties.filter { isKnown($0.position, $0.joinedApp) }.map { tie in
                 [
                     .text(tie.kind.replacing("_", with: " ")),
                     .link(
@@ -90,7 +90,7 @@ extension CustomerPage {
                     .code(tie.to),
                     .link("\(tie.position)", here(Address("events", "\(tie.position)"), tie.joinedApp)),
                 ]
-            }, empty: "No event ties another id to this one.", sql: record.tiesSQL.map(\.text).joined(separator: "\n\n")
+            }, empty: "No event ties another id to this one.", sql: tiesSQL.map(\.text).joined(separator: "\n\n")
         )
     }
 

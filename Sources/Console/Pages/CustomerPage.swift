@@ -6,7 +6,10 @@ import Subscriptions
 /// What a customer has, since when and by which evidence, with both clocks.
 package struct CustomerPage: ConsolePage {
     package let id: String
-    package let record: CustomerReader.Record
+    /// By today's knowledge.
+    package let customer: ExplainedCustomer
+    package let ties: [CustomerReader.Tie]
+    package let tiesSQL: [ReadableSQL]
     /// The customer's subscriptions by what was known at ``knownAt``; empty if the id identified no customer then.
     package let lines: [ExplainedCustomers.OwnedLine]
     /// The customer to which the id leads now; nil if it is the same.
@@ -31,13 +34,16 @@ package struct CustomerPage: ConsolePage {
     package let address: Address
 
     package init(
-        id: String, record: CustomerReader.Record, lines: [ExplainedCustomers.OwnedLine], today: CustomerKey?,
-        elsewhere: [SearchHit], entitlements: [Entitlement], explanations: [Explanation], unexplained: [String],
-        at: Instant, knownAt: Instant?, knownHead: Int64?, events: [StoredEvent], joined: Joined?,
+        id: String, customer: ExplainedCustomer, ties: [CustomerReader.Tie], tiesSQL: [ReadableSQL],
+        lines: [ExplainedCustomers.OwnedLine], today: CustomerKey?, elsewhere: [SearchHit],
+        entitlements: [Entitlement], explanations: [Explanation], unexplained: [String], at: Instant,
+        knownAt: Instant?, knownHead: Int64?, events: [StoredEvent], joined: Joined?,
         span: Range<Instant>?, address: Address
     ) {
         self.id = id
-        self.record = record
+        self.customer = customer
+        self.ties = ties
+        self.tiesSQL = tiesSQL
         self.lines = lines
         self.today = today
         self.elsewhere = elsewhere
@@ -98,7 +104,7 @@ package struct CustomerPage: ConsolePage {
 
     /// Whose page this is, if the id does not say it by itself, and what else the id names.
     private func writeIdentity(_ frame: PageFrame, to html: inout HTMLWriter) {
-        let customer = record.customer
+        let customer = self.customer.customer
         if ByteString(id) != customer.id {
             html.element("p", [.class("note")]) { html in
                 html.text("The id is one of the customer’s. The customer is \(customer.kind.words) ")
@@ -169,7 +175,7 @@ package struct CustomerPage: ConsolePage {
     /// The start of the run of access that grants the entitlement; nil if its periods are not read.
     private func since(_ entitlement: Entitlement) -> Instant? {
         let ofJoined = Set(
-            record.subscriptions.filter { $0.joinedApp != nil }.map(\.subscription.originalTransactionId))
+            customer.lines.filter { $0.joinedApp != nil }.map(\.subscription.originalTransactionId))
         let positions = Set(entitlement.positions)
         let joinedPositions = Set(entitlement.joined?.positions ?? [])
         return lines.map(\.owned).flatMap { subscription in
@@ -183,8 +189,8 @@ package struct CustomerPage: ConsolePage {
     // MARK: - Pictures
 
     private func writePictures(_ frame: PageFrame, to html: inout HTMLWriter) {
-        let pictures = min(max(record.subscriptions.count, 1), Self.picturesMax)
-        let byActivity = record.subscriptions.sorted { ($0.positions.max() ?? 0) > ($1.positions.max() ?? 0) }
+        let pictures = min(max(customer.lines.count, 1), Self.picturesMax)
+        let byActivity = customer.lines.sorted { ($0.positions.max() ?? 0) > ($1.positions.max() ?? 0) }
         html.element("section", [.text(.labelledby, "picture")]) { html in
             html.element("div", [.class("caption")]) { html in
                 html.element("h2", [.text(.id, "picture")], text: "Timeline")
@@ -282,8 +288,8 @@ package struct CustomerPage: ConsolePage {
 
     private var lastEvent: (event: StoredEvent, joinedApp: String?)? {
         let own = events.filter { isKnown($0.position, nil) }.map { (event: $0, joinedApp: String?.none) }
-        let joined = self.joined?.events.filter { isKnown($0.position, record.identity.joinedApp) }.map {
-            (event: $0, joinedApp: record.identity.joinedApp)
+        let joined = self.joined?.events.filter { isKnown($0.position, customer.identity.joinedApp) }.map {
+            (event: $0, joinedApp: customer.identity.joinedApp)
         }
         return (own + (joined ?? [])).filter { $0.event.receivedAt <= at }.max {
             ($0.event.receivedAt, $0.event.position) < ($1.event.receivedAt, $1.event.position)

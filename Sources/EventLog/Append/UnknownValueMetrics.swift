@@ -1,3 +1,4 @@
+import Encoding
 import Metrics
 import Subscriptions
 import Synchronization

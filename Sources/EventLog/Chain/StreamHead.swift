@@ -48,11 +48,8 @@ package struct StreamHead: Sendable, Hashable {
 extension LogReader {
     /// The heads of all streams, in order of app and environment.
     package func heads() async throws(ReadError) -> [StreamHead] {
-        do throws(PostgresError) {
-            let rows = try await pool.query(StreamHead.statement, [], deadline: .now + Limits.readWaitMax)
+        try await pool.read(StreamHead.statement, within: Limits.readWaitMax) { rows throws(PostgresError) in
             return try StreamHead.heads(in: rows)
-        } catch {
-            throw ReadError(error)
         }
     }
 }

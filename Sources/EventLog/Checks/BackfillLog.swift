@@ -28,11 +28,11 @@ package struct BackfillLog: Sendable {
     ///
     /// They remain the next ones until they are recorded.
     package func next(in stream: StreamKey) async throws(ReadError) -> Batch? {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.next,
-                [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(Limits.backfillEventsMax)],
-                deadline: .now + Limits.readWaitMax)
+        try await pool.read(
+            Statements.next,
+            [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(Limits.backfillEventsMax)],
+            within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
             guard let first = rows.first else { return nil }
             let (last, waiting): (Int64, Int64) = (try first.value(at: 0), try first.value(at: 1))
             var named: [(position: Int64, id: String)] = []
@@ -43,21 +43,15 @@ package struct BackfillLog: Sendable {
             return Batch(
                 last: last, waiting: waiting, accounts: Self.accounts(named),
                 hasMore: waiting > Limits.backfillEventsMax)
-        } catch {
-            throw ReadError(error)
         }
     }
 
     /// Records that the purchases of all events up to a position were asked about.
     package func record(_ last: Int64, in stream: StreamKey) async throws(ReadError) {
-        do throws(PostgresError) {
-            _ = try await pool.query(
-                Statements.record,
-                [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(last)],
-                deadline: .now + Limits.commitWaitMax)
-        } catch {
-            throw ReadError(error)
-        }
+        try await pool.run(
+            Statements.record,
+            [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(last)],
+            within: Limits.commitWaitMax)
     }
 
     /// Joins what events name that have an id in common.

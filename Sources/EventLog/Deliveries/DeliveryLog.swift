@@ -15,11 +15,11 @@ package struct DeliveryLog: Sendable {
     package func places(
         of keys: [DedupeKey], in stream: StreamKey
     ) async throws(ReadError) -> [DedupeKey: DeliveryCount.Place] {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.places,
-                [Parameter(stream.app), Parameter(stream.environment.rawValue), .array(keys.map(\.bytes))],
-                deadline: .now + Limits.readWaitMax)
+        try await pool.read(
+            Statements.places,
+            [Parameter(stream.app), Parameter(stream.environment.rawValue), .array(keys.map(\.bytes))],
+            within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
             var places: [DedupeKey: DeliveryCount.Place] = [:]
             for row in rows {
                 let receivedAt: Instant = try row.value(at: 2)
@@ -28,36 +28,30 @@ package struct DeliveryLog: Sendable {
                     isFetched ? .fetched(receivedAt) : .arrived(receivedAt)
             }
             return places
-        } catch {
-            throw ReadError(error)
         }
     }
 
     /// When the first notification of a stream arrived; nil if none did.
     package func firstArrival(in stream: StreamKey) async throws(ReadError) -> Instant? {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.firstArrival, [Parameter(stream.app), Parameter(stream.environment.rawValue)],
-                deadline: .now + Limits.auditWaitMax)
+        try await pool.read(
+            Statements.firstArrival, [Parameter(stream.app), Parameter(stream.environment.rawValue)],
+            within: Limits.auditWaitMax
+        ) { rows throws(PostgresError) in
             return rows.count > 0 ? try rows[0].value(at: 0) : nil
-        } catch {
-            throw ReadError(error)
         }
     }
 
     /// The number of events of source `apple-v2` that Apple signed on a day.
     package func arrived(on day: AuditDay, in stream: StreamKey) async throws(ReadError) -> Int64 {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.arrived,
-                [
-                    Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(day.start),
-                    Parameter(day.end), Parameter(day.start.advanced(by: .zero - Self.clockAheadMax)),
-                    Parameter(day.end.advanced(by: Self.deliveryMax)),
-                ], deadline: .now + Limits.auditWaitMax)
+        try await pool.read(
+            Statements.arrived,
+            [
+                Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(day.start),
+                Parameter(day.end), Parameter(day.start.advanced(by: .zero - Self.clockAheadMax)),
+                Parameter(day.end.advanced(by: Self.deliveryMax)),
+            ], within: Limits.auditWaitMax
+        ) { rows throws(PostgresError) in
             return try rows[0].value(at: 0)
-        } catch {
-            throw ReadError(error)
         }
     }
 
@@ -65,16 +59,14 @@ package struct DeliveryLog: Sendable {
     package func audits(
         of stream: StreamKey, since day: AuditDay
     ) async throws(ReadError) -> [AuditDay: Instant] {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.audits,
-                [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(day.start)],
-                deadline: .now + Limits.readWaitMax)
+        try await pool.read(
+            Statements.audits,
+            [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(day.start)],
+            within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
             var audits: [AuditDay: Instant] = [:]
             for row in rows { audits[AuditDay(containing: try row.value(at: 0))] = try row.value(at: 1) }
             return audits
-        } catch {
-            throw ReadError(error)
         }
     }
 

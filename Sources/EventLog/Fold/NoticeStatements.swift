@@ -26,37 +26,21 @@ package enum NoticeStatements {
           end
         """
 
-    /// The notices about the store accounts and the subscriptions of a customer, oldest first: its customer's kind and id
-    /// are `$2` and `$3`.
-    package static let ofCustomer = Statement(
-        "customer_notices",
-        """
-        select \(kind) as notice, identity.id, event.position, coalesce(event.occurred_at, event.received_at) as at
-        from subledger.customer_identity as identity
-        join subledger.event
-          on event.stream_id = $1
+    /// The notices that name the key of table `reached (kind, id)` in the stream `$1`; further conditions follow.
+    package static let ofReached: SQL = """
+        select \(kind) as notice, event.position, coalesce(event.occurred_at, event.received_at) as at
+        from subledger.event
+        where event.stream_id = $1
           and (event.kind = 'consent_rescinded' or event.kind = 'consumption_request' and event.source = 'apple-v1')
           and coalesce(
             event.facts #>> '{notification,appTransaction,appTransactionId}',
             event.facts #>> '{notification,originalTransactionId}'
-          ) = identity.id
-          and (event.kind = 'consent_rescinded') = (identity.kind = 'app_transaction')
-        where identity.stream_id = $1
-          and identity.customer_kind = $2
-          and identity.customer_id = $3
-          and identity.kind in ('app_transaction', 'subscription')
-          and coalesce(event.occurred_at, event.received_at) >= identity.starts_at
-          and coalesce(event.occurred_at, event.received_at) < identity.ends_at
-        order by event.position
-        limit $4
-        """)
+          ) = reached.id
+          and (event.kind = 'consent_rescinded') = (reached.kind = 'app_transaction')
+        """
 
-    /// Reads a row of ``ofCustomer``; nil for a request that names its purchase.
-    package static func read(_ row: Row) throws(PostgresError) -> CustomerNotice? {
-        try notice(try row.optional(at: 0), try row.optional(at: 1), try row.value(at: 2), try row.value(at: 3))
-    }
-
-    static func notice(
+    /// - Parameter kind: A word of ``kind``; nil for a request that names its purchase, which is no notice.
+    package static func notice(
         _ kind: String?, _ id: String?, _ position: Int64, _ at: Instant
     ) throws(PostgresError) -> CustomerNotice? {
         guard let kind = kind.flatMap(CustomerNotice.Kind.init(rawValue:)) else { return nil }

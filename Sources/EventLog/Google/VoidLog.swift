@@ -39,53 +39,40 @@ package struct VoidLog: Sendable {
 
     /// Nil if there was none.
     package func lastAudit(of app: String) async throws(ReadError) -> Audit? {
-        do throws(PostgresError) {
-            let rows = try await pool.query(Statements.last, [Parameter(app)], deadline: .now + Limits.readWaitMax)
+        try await pool.read(Statements.last, [Parameter(app)], within: Limits.readWaitMax) {
+            rows throws(PostgresError) in
             guard let row = rows.first else { return nil }
             return Audit(
                 app: app, auditedAt: try row.value(at: 0), seenUntil: try row.value(at: 1),
                 listed: try row.value(at: 2), appended: try row.value(at: 3), requestedAt: try row.optional(at: 4))
-        } catch {
-            throw ReadError(error)
         }
     }
 
     /// Records a comparison in place of the last one.
     package func record(_ audit: Audit) async throws(ReadError) {
-        do throws(PostgresError) {
-            _ = try await pool.query(
-                Statements.record,
-                [
-                    Parameter(audit.app), Parameter(audit.auditedAt), Parameter(audit.seenUntil),
-                    Parameter(audit.listed), Parameter(audit.appended),
-                ], deadline: .now + Limits.commitWaitMax)
-        } catch {
-            throw ReadError(error)
-        }
+        try await pool.run(
+            Statements.record,
+            [
+                Parameter(audit.app), Parameter(audit.auditedAt), Parameter(audit.seenUntil),
+                Parameter(audit.listed), Parameter(audit.appended),
+            ], within: Limits.commitWaitMax)
     }
 
     /// Whether an event of the row is in the log.
     ///
     /// - Parameter digest: SHA-256 of the body of the event.
     package func isKnown(_ digest: [UInt8], of app: String) async throws(ReadError) -> Bool {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.find, [Parameter(app), Parameter(digest)], deadline: .now + Limits.readWaitMax)
+        try await pool.read(
+            Statements.find, [Parameter(app), Parameter(digest)], within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
             return rows.first != nil
-        } catch {
-            throw ReadError(error)
         }
     }
 
     /// Records that an event of the row is in the log. Safe to repeat.
     package func note(_ digest: [UInt8], of app: String, at now: Instant) async throws(ReadError) {
-        do throws(PostgresError) {
-            _ = try await pool.query(
-                Statements.note, [Parameter(app), Parameter(digest), Parameter(now)],
-                deadline: .now + Limits.commitWaitMax)
-        } catch {
-            throw ReadError(error)
-        }
+        try await pool.run(
+            Statements.note, [Parameter(app), Parameter(digest), Parameter(now)], within: Limits.commitWaitMax)
     }
 
     private enum Statements {

@@ -69,14 +69,12 @@ package struct Quarantine: Sendable {
 
     /// The first event of an app after a number; nil if there is none.
     package func next(of app: String, after number: Int64) async throws(ReadError) -> Entry? {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.next, [Parameter(app), Parameter(number)], deadline: .now + Limits.readWaitMax)
+        try await pool.read(
+            Statements.next, [Parameter(app), Parameter(number)], within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
             guard let row = rows.first else { return nil }
             return Entry(
                 number: try row.value(at: 0), receivedAt: try row.value(at: 1), body: try row.value(at: 2))
-        } catch {
-            throw ReadError(error)
         }
     }
 

@@ -7,14 +7,12 @@ extension LogReader {
     ///
     /// - Throws: ``ReadError``.
     package func foldedPosition(of stream: StreamKey) async throws(ReadError) -> Int64 {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                ProjectionStatements.folded, [Parameter(stream.app), Parameter(stream.environment.rawValue)],
-                deadline: .now + Limits.readWaitMax)
+        try await pool.read(
+            ProjectionStatements.folded, [Parameter(stream.app), Parameter(stream.environment.rawValue)],
+            within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
             let position: Int64? = try rows.first?.value(at: 0)
             return position ?? 0
-        } catch {
-            throw ReadError(error)
         }
     }
 
@@ -22,14 +20,12 @@ extension LogReader {
     ///
     /// - Throws: ``ReadError``.
     package func lastPosition(of stream: StreamKey) async throws(ReadError) -> Int64 {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                ProjectionStatements.last, [Parameter(stream.app), Parameter(stream.environment.rawValue)],
-                deadline: .now + Limits.readWaitMax)
+        try await pool.read(
+            ProjectionStatements.last, [Parameter(stream.app), Parameter(stream.environment.rawValue)],
+            within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
             let position: Int64? = try rows.first?.optional(at: 0)
             return position ?? 0
-        } catch {
-            throw ReadError(error)
         }
     }
 
@@ -39,18 +35,16 @@ extension LogReader {
     package func linkedOwners(
         of subscriptions: [String], in stream: StreamKey, at instant: Instant
     ) async throws(ReadError) -> Set<ByteString> {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                ProjectionStatements.linkedOwners,
-                [
-                    Parameter(stream.app), Parameter(stream.environment.rawValue), .array(subscriptions),
-                    Parameter(instant),
-                ], deadline: .now + Limits.readWaitMax)
+        try await pool.read(
+            ProjectionStatements.linkedOwners,
+            [
+                Parameter(stream.app), Parameter(stream.environment.rawValue), .array(subscriptions),
+                Parameter(instant),
+            ], within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
             var owners: Set<ByteString> = []
             for row in rows { owners.insert(ByteString(try row.value(String.self, at: 0))) }
             return owners
-        } catch {
-            throw ReadError(error)
         }
     }
 

@@ -23,11 +23,7 @@ package struct LogReader: Sendable {
     ///
     /// - Throws: ``ReadError``.
     package func ping(within limit: Duration = Limits.readWaitMax) async throws(ReadError) {
-        do throws(PostgresError) {
-            _ = try await pool.query(Statements.ping, [], deadline: .now + limit)
-        } catch {
-            throw ReadError(error)
-        }
+        try await pool.run(Statements.ping, within: limit)
     }
 
     /// The events after a position, oldest first.

@@ -19,6 +19,9 @@ package struct HandIn: Sendable, Hashable {
         case otherCustomer = "other_customer"
     }
 
+    /// The problem of a pending receipt for which Apple rejects the app's shared secret.
+    package static let secretRejected = "secret_rejected"
+
     /// A UUID in lower case.
     package let id: String
     package let app: String

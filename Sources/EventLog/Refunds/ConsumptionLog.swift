@@ -22,15 +22,13 @@ package struct ConsumptionLog: Sendable {
     package func requests(
         in stream: StreamKey, after: Int64, state: RefundRequest.State?, at now: Instant, limit: Int
     ) async throws(ReadError) -> [RefundRequest] {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.list,
-                key(stream) + [
-                    Parameter(after), Parameter(state?.rawValue), Parameter(now), Parameter(Int64(limit)),
-                ], deadline: .now + Limits.readWaitMax)
+        try await pool.read(
+            Statements.list,
+            key(stream) + [
+                Parameter(after), Parameter(state?.rawValue), Parameter(now), Parameter(Int64(limit)),
+            ], within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
             return try Self.requests(rows, in: stream)
-        } catch {
-            throw ReadError(error)
         }
     }
 
@@ -38,12 +36,10 @@ package struct ConsumptionLog: Sendable {
     package func request(
         about transactionId: String, in stream: StreamKey
     ) async throws(ReadError) -> RefundRequest? {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.find, key(stream) + [Parameter(transactionId)], deadline: .now + Limits.readWaitMax)
+        try await pool.read(
+            Statements.find, key(stream) + [Parameter(transactionId)], within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
             return try Self.requests(rows, in: stream).first
-        } catch {
-            throw ReadError(error)
         }
     }
 
@@ -88,14 +84,11 @@ package struct ConsumptionLog: Sendable {
     package func due(
         in stream: StreamKey, at now: Instant, limit: Int
     ) async throws(ReadError) -> (requests: [RefundRequest], unreadable: Int) {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.due, key(stream) + [Parameter(now), Parameter(Int64(limit))],
-                deadline: .now + Limits.readWaitMax)
+        try await pool.read(
+            Statements.due, key(stream) + [Parameter(now), Parameter(Int64(limit))], within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
             let requests = rows.compactMap { try? RefundRequest($0, stream) }
             return (requests, rows.count - requests.count)
-        } catch {
-            throw ReadError(error)
         }
     }
 
@@ -119,12 +112,7 @@ package struct ConsumptionLog: Sendable {
     }
 
     private func change(_ statement: Statement, _ parameters: [Parameter]) async throws(ReadError) -> Int {
-        do throws(PostgresError) {
-            return try await pool.query(statement, parameters, deadline: .now + Limits.commitWaitMax)
-                .affectedRows
-        } catch {
-            throw ReadError(error)
-        }
+        try await pool.run(statement, parameters, within: Limits.commitWaitMax).affectedRows
     }
 
     private static func requests(_ rows: RowSet, in stream: StreamKey) throws(PostgresError) -> [RefundRequest] {

@@ -33,9 +33,9 @@ package struct ConsumptionPolicies: Sendable {
 
     /// The policies of an app, sorted by the bytes of the product ids.
     package func policies(of app: String) async throws(ReadError) -> [ConsumptionPolicy] {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.list, [Parameter(app)], deadline: .now + Limits.readWaitMax)
+        try await pool.read(
+            Statements.list, [Parameter(app)], within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
             var policies: [ConsumptionPolicy] = []
             for row in rows {
                 guard let content = try ConsumptionAnswer.read(row, from: 2) else { throw PostgresError(.decoding) }
@@ -44,34 +44,26 @@ package struct ConsumptionPolicies: Sendable {
                         productId: try row.value(at: 0), content: content, statedAt: try row.value(at: 1)))
             }
             return policies
-        } catch {
-            throw ReadError(error)
         }
     }
 
     /// States a product's policy, in place of an earlier one. It also applies to requests without an answer. Durable when
     /// this returns; safe to repeat.
     package func state(_ policy: ConsumptionPolicy, of app: String) async throws(ReadError) {
-        do throws(PostgresError) {
-            _ = try await pool.query(
-                Statements.state,
-                [Parameter(app), Parameter(policy.productId), Parameter(policy.statedAt)] + policy.content.parameters,
-                deadline: .now + Limits.commitWaitMax)
-        } catch {
-            throw ReadError(error)
-        }
+        try await pool.run(
+            Statements.state,
+            [Parameter(app), Parameter(policy.productId), Parameter(policy.statedAt)] + policy.content.parameters,
+            within: Limits.commitWaitMax)
     }
 
     /// Removes a product's policy. Answers that it has given already are still sent.
     ///
     /// - Returns: False if the product has none.
     package func remove(_ productId: String, of app: String) async throws(ReadError) -> Bool {
-        do throws(PostgresError) {
-            let removed = try await pool.query(
-                Statements.remove, [Parameter(app), Parameter(productId)], deadline: .now + Limits.commitWaitMax)
+        try await pool.read(
+            Statements.remove, [Parameter(app), Parameter(productId)], within: Limits.commitWaitMax
+        ) { removed throws(PostgresError) in
             return removed.affectedRows > 0
-        } catch {
-            throw ReadError(error)
         }
     }
 

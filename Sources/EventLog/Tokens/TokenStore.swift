@@ -58,8 +58,7 @@ package struct TokenReader: Sendable {
     ///
     /// - Throws: ``ReadError``.
     package func active() async throws(ReadError) -> [ActiveToken] {
-        do throws(PostgresError) {
-            let rows = try await pool.query(TokenStatements.active, [], deadline: .now + Limits.readWaitMax)
+        try await pool.read(TokenStatements.active, within: Limits.readWaitMax) { rows throws(PostgresError) in
             var tokens: [ActiveToken] = []
             for index in 0..<rows.count {
                 // A scope that only a newer release knows grants nothing.
@@ -70,8 +69,6 @@ package struct TokenReader: Sendable {
                         app: try rows[index].optional(at: 3)))
             }
             return tokens
-        } catch {
-            throw ReadError(error)
         }
     }
 }

@@ -1,4 +1,4 @@
-import Metrics
+import EventLog
 import NIOCore
 import Synchronization
 
@@ -35,7 +35,8 @@ package final class ConnectionTable: Sendable {
     private let displacingFrom: Int
     private let state = Mutex(State())
     private let openCount = Atomic(0)
-    private let closed: [CloseReason: Counter]
+    private let closed: CounterTable
+    private let listener: String
 
     /// - Parameters:
     ///   - perAddress: The number of connections from one address beyond which its own are displaced.
@@ -43,16 +44,11 @@ package final class ConnectionTable: Sendable {
     package init(limit: Int, perAddress: Int, listener: String) {
         gate = AcceptGate(limit: limit)
         self.perAddress = perAddress
+        self.listener = listener
         displacingFrom = limit - max(1, limit / Limits.reservedPlacesDivisor)
-        // Created at start, so that the first occurrence is visible as an increase from zero.
-        closed = Dictionary(
-            uniqueKeysWithValues: CloseReason.allCases.map { reason in
-                let counter = Counter(
-                    label: "subledger_connections_closed_total",
-                    dimensions: [("listener", listener), ("reason", reason.rawValue)])
-                counter.increment(by: 0)
-                return (reason, counter)
-            })
+        closed = CounterTable(
+            "subledger_connections_closed_total",
+            [MetricLabel("listener", [listener]), MetricLabel("reason", CloseReason.allCases)])
     }
 
     /// Adds a connection, and displaces another one if necessary. Called on the connection's event loop.
@@ -139,5 +135,5 @@ package final class ConnectionTable: Sendable {
         openCount.load(ordering: .relaxed) > displacingFrom || sender.open.load(ordering: .relaxed) > perAddress
     }
 
-    func count(_ reason: CloseReason) { closed[reason]?.increment() }
+    func count(_ reason: CloseReason) { closed.increment([listener, reason.rawValue]) }
 }

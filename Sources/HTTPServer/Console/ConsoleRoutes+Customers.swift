@@ -52,41 +52,41 @@ extension ConsoleRoutes {
         let kind = try visit.query.text("as").flatMap(CustomerKey.Kind.init(rawValue:))
         let (at, knownAt) = try Self.clocks(visit)
         let reference = CustomerReader.Reference(app: stream.app, environment: environment, id: id, kind: kind)
-        let record = try await record(reference, at: at, visit)
-        let question = CustomerReader.Question(reference, at: at)
-        async let answer = explained(question, knownAt: knownAt)
-        async let stored = events(of: record, joinedApp: nil, in: stream)
+        let known = try await customers.explained(reference, knownAt: knownAt)
+        let customer = try await customer(known, reference, at: at, visit)
         async let hits = reader.search(id)
-        var knownHead: Int64?
-        if let knownAt { knownHead = try await reader.head(at: knownAt, in: stream) }
-        let joined = try await joined(record, knownAt: knownAt, visit)
-        let today = at == visit.now ? nil : Self.found(try await customers.record(reference, at: visit.now))
-        let explained = try await answer
-        let entitlements = knownAt == nil ? record.entitlements : explained?.granted ?? []
+        async let tied = customers.ties(of: customer)
+        let explained = Self.explained(known, at: at)
+        let entitlements = knownAt == nil ? customer.granted : explained?.granted ?? []
         let names = Self.ordered(
             explained?.entitlements() ?? [], entitlements, at: at, first: try visit.query.text("entitlement"))
-        let explanations = try await explanations(of: names, explained)
+        let unstated = names.prefix(Limits.consoleExplanations).compactMap { explained?.explanation(of: $0) }
+        var knownHead: Int64?
+        if let knownAt { knownHead = try await reader.head(at: knownAt, in: stream) }
+        var statements: [Explanation.EventID: Explanation.CitedEvent] = [:]
+        let events = try await events(of: customer, joinedApp: nil, in: stream, unstated, &statements)
+        let joined = try await joined(customer, knownAt: knownAt, unstated, &statements, visit)
+        let today = at == visit.now ? nil : Self.found(known.customerToday(at: visit.now))?.customer
+        let (ties, tiesSQL) = try await tied
         return .page(
             CustomerPage(
-                id: id, record: record, lines: explained?.lines ?? [],
-                today: today.flatMap { $0.customer == record.customer ? nil : $0.customer },
+                id: id, customer: customer, ties: ties, tiesSQL: tiesSQL, lines: explained?.lines ?? [],
+                today: today == customer.customer ? nil : today,
                 elsewhere: try await hits.filter {
                     $0.isCustomer && ($0.app, $0.environment) != (stream.app, stream.environment)
                 },
-                entitlements: entitlements, explanations: explanations,
+                entitlements: entitlements, explanations: unstated.map { $0.stated(by: statements) },
                 unexplained: Array(names.dropFirst(Limits.consoleExplanations)), at: at, knownAt: knownAt,
-                knownHead: knownHead, events: try await stored, joined: joined,
+                knownHead: knownHead, events: events, joined: joined,
                 span: try Self.span(visit), address: visit.address))
     }
 
     /// The customer whose entitlements a page explains; nil if the id is not known.
-    private func explained(
-        _ question: CustomerReader.Question, knownAt: Instant?
-    ) async throws -> ExplainedCustomer? {
-        if let known = Self.found(try await customers.explained(question, knownAt: knownAt)) { return known }
+    private static func explained(_ known: CustomerReader.ExplainedID, at: Instant) -> ExplainedCustomer? {
+        if let customer = found(known.customer(at: at)) { return customer }
         // What a customer has by today's knowledge is worth saying, even if nothing was known of it then.
-        guard let knownAt else { return nil }
-        return Self.found(try await customers.explained(question, knownAt: nil))?.unknown(at: knownAt)
+        guard let knownAt = known.knownAt else { return nil }
+        return found(known.customerToday(at: at))?.unknown(at: knownAt)
     }
 
     /// The instant that a page is about, and the one whose knowledge counts; nil for today's. What was known then is
@@ -96,24 +96,42 @@ extension ConsoleRoutes {
         return (try visit.query.instant("at") ?? knownAt ?? visit.now, knownAt)
     }
 
+    /// The events about the customer's subscriptions in a stream.
+    ///
+    /// - Parameters:
+    ///   - explanations: The events that are their evidence are read by the same query.
+    ///   - statements: Gets those.
     private func events(
-        of record: CustomerReader.Record, joinedApp: String?, in stream: StreamState
+        of customer: ExplainedCustomer, joinedApp: String?, in stream: StreamState, _ explanations: [Explanation],
+        _ statements: inout [Explanation.EventID: Explanation.CitedEvent]
     ) async throws -> [StoredEvent] {
-        let own = record.subscriptions.filter { $0.joinedApp == joinedApp }
-        return try await reader.events(Array(Set(own.flatMap(\.positions))), in: stream)
+        let own = customer.lines.filter { $0.joinedApp == joinedApp }.reduce(into: Set<Int64>()) {
+            $0.formUnion($1.positions)
+        }
+        let evidence = explanations.flatMap(\.evidence).filter { $0.joinedApp == joinedApp }.map(\.position)
+        let events = try await reader.events(Array(own), and: Set(evidence), in: stream)
+        for event in events where evidence.contains(event.position) {
+            statements[Explanation.EventID(joinedApp: joinedApp, position: event.position)] = Explanation.CitedEvent(
+                position: event.position, source: event.source, type: event.type, subtype: event.subtype,
+                receivedAt: event.receivedAt)
+        }
+        return events.filter { own.contains($0.position) }
     }
 
     /// The stream of the joined app in which the customer has a part; nil if there is none.
     private func joined(
-        _ record: CustomerReader.Record, knownAt: Instant?, _ visit: ConsoleRequest
+        _ customer: ExplainedCustomer, knownAt: Instant?, _ explanations: [Explanation],
+        _ statements: inout [Explanation.EventID: Explanation.CitedEvent], _ visit: ConsoleRequest
     ) async throws -> CustomerPage.Joined? {
-        guard let app = record.identity.joinedApp,
+        guard let app = customer.identity.joinedApp,
             let stream = visit.streams.first(where: { $0.app == app && $0.environment == visit.stream?.environment })
         else { return nil }
         var knownHead: Int64?
         if let knownAt { knownHead = try await reader.head(at: knownAt, in: stream) }
         return CustomerPage.Joined(
-            stream: stream, events: try await events(of: record, joinedApp: app, in: stream), knownHead: knownHead)
+            stream: stream,
+            events: try await events(of: customer, joinedApp: app, in: stream, explanations, &statements),
+            knownHead: knownHead)
     }
 
     /// The explanations that a page has room for.
@@ -146,12 +164,13 @@ extension ConsoleRoutes {
     }
 
     /// The customer that the id identified at the instant, or identifies now if it did not exist then.
-    private func record(
-        _ reference: CustomerReader.Reference, at: Instant, _ visit: ConsoleRequest
-    ) async throws -> CustomerReader.Record {
+    private func customer(
+        _ known: CustomerReader.ExplainedID, _ reference: CustomerReader.Reference, at: Instant,
+        _ visit: ConsoleRequest
+    ) async throws -> ExplainedCustomer {
         for instant in Set([at, visit.now]).sorted(by: { $0 == at && $1 != at }) {
-            switch try await customers.record(reference, at: instant) {
-            case .found(let record): return record
+            switch known.customerToday(at: instant) {
+            case .found(let customer): return customer
             case .severalKinds(let kinds):
                 throw ConsoleProblem(
                     .conflict, "Several customers have this id", "It is of several kinds. Which one do you mean?",
@@ -190,9 +209,9 @@ extension ConsoleRoutes {
             app: stream.app, environment: environment, id: id, kind: .subscription)
         async let found = subscriptions.subscriptions(
             originalTransactionId: id, environment: environment, app: stream.app)
-        async let answer = explained(CustomerReader.Question(reference, at: at), knownAt: knownAt)
+        async let answer = customers.explained(reference, knownAt: knownAt)
         async let events = reader.events(Array(stored.facts.positions), in: stream)
-        let explained = try await answer
+        let explained = Self.explained(try await answer, at: at)
         let explanations = try await explanations(of: explained?.entitlements(by: id) ?? [], explained)
         return .page(
             SubscriptionPage(

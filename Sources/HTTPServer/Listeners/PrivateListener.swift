@@ -4,7 +4,6 @@ import EventLog
 import Hummingbird
 import Logging
 import Readers
-import StoreClient
 
 extension Listener {
     /// The listener for backends and operators.
@@ -35,19 +34,17 @@ extension PrivateRoutes {
     ///   - appGate: Admits requests of apps; nil to refuse them.
     ///   - links: Nil if this process cannot append to the log.
     ///   - headKey: Nil to leave heads unsigned, and to sign no answers.
-    ///   - receipts: Nil if this process cannot append to the log.
-    ///   - devices: Nil if this process cannot append to the log.
-    ///   - googlePurchases: Nil if this process cannot append to the log.
+    ///   - handIns: The ways to hand purchases in.
     ///   - consumption: The answers to refund requests.
+    ///   - offers: Signs that customers may use offers.
     ///   - webhooks: The endpoints to which changes are delivered.
     ///   - console: The console for people.
     ///   - health: What the server's readiness depends on.
     package init(
         tokens: TokenCache, appGate: AppGate? = nil, log: LogReader, subscriptions: SubscriptionReader,
         products: ProductStore, customers: CustomerReader, links: LinkService?, headKey: HeadKey?,
-        receipts: HandInService?, devices: DeviceService?, googlePurchases: PurchaseHandIn?,
-        consumption: ConsumptionRoutes, webhooks: WebhookRoutes, changes: ChangeReader, signal: ChangeSignal,
-        console: ConsoleRoutes,
+        handIns: HandInSources, consumption: ConsumptionRoutes, offers: OfferRoutes, webhooks: WebhookRoutes,
+        changes: ChangeReader, signal: ChangeSignal, console: ConsoleRoutes,
         metrics: MetricsRegistry, health: [HealthCheck], now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         self.init(tokens: tokens, appGate: appGate, logger: logger)
@@ -55,14 +52,13 @@ extension PrivateRoutes {
         CustomerRoutes(customers: customers, log: log, links: links, key: headKey, now: now, logger: logger)
             .add(to: self)
         let purchases = PurchaseReader(subscriptions: subscriptions, customers: customers, now: now)
-        ReceiptRoutes(receipts: receipts, purchases: purchases).add(to: self)
-        TransactionRoutes(devices: devices, purchases: purchases).add(to: self)
-        PurchaseRoutes(handIns: googlePurchases, purchases: purchases).add(to: self)
+        HandInRoutes(sources: handIns, purchases: purchases, log: log).add(to: self)
         EventRoutes(log: log).add(to: self)
         StreamRoutes(log: log, key: headKey, now: now).add(to: self)
         KeyRoutes(key: headKey).add(to: self)
         ChangeRoutes(changes: changes, signal: signal, now: now).add(to: self)
         consumption.add(to: self)
+        offers.add(to: self)
         webhooks.add(to: self)
         ProductRoutes(products: products).add(to: self)
         console.add(to: self)

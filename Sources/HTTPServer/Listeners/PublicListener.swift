@@ -4,7 +4,6 @@ import EventLog
 import Hummingbird
 import Logging
 import PlayStore
-import StoreClient
 
 extension Listener {
     /// The listener for the stores: it serves notifications and health checks only.
@@ -18,7 +17,7 @@ extension Listener {
     ///   - onListening: Called with the port once connections are accepted.
     package static func `public`(
         at address: ListenAddress, verifier: NotificationVerifier, appender: Appender,
-        quarantine: QuarantineKeeper, pushes: (verifier: PushVerifier, keys: GoogleSigningKeys), health: [HealthCheck],
+        quarantine: QuarantineKeeper, pushes: (verifier: PushVerifier, keys: any PushKeys), health: [HealthCheck],
         connectionsPerAddress: Int = Limits.publicConnectionsPerAddress, identity: TLSIdentity? = nil,
         now: @escaping @Sendable () -> Instant, logger: Logger,
         onListening: @escaping @Sendable (Int) async -> Void

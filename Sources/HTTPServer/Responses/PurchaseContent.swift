@@ -54,19 +54,17 @@ struct PurchaseReader: Sendable {
     let customers: CustomerReader
     let now: @Sendable () -> Instant
 
-    /// Returns subscriptions, and the entitlements of the customer who handed them in; without a customer, those that
-    /// the subscriptions grant.
+    /// Returns the purchases of an answer, and the entitlements of the customer who handed them in; without a customer,
+    /// those that the purchases grant.
     ///
     /// What belongs to another customer is left out.
     ///
-    /// - Parameters:
-    ///   - isLinked: Whether the customer was linked to the purchases; nil without a customer.
-    ///   - isProjected: Whether the events of the purchases are projected. Then the projections say what is linked.
+    /// - Parameter isProjected: Whether the events of the purchases are projected. Then the projections say what is linked.
     func content(
-        of ids: [String], customerId: String?, in stream: StreamKey, isLinked: Bool?, isProjected: Bool
+        of answer: HandInAnswer, customerId: String?, isProjected: Bool
     ) async throws -> PurchaseContent {
-        let instant = now()
-        var isLinked = isLinked
+        let (instant, ids, stream) = (now(), answer.subscriptions, answer.stream)
+        var isLinked = answer.isLinked
         if isProjected, isLinked == true, let customerId, !ids.isEmpty {
             isLinked = try await subscriptions.areOwned(ids, by: customerId, in: stream, at: instant)
         }

@@ -5,7 +5,6 @@ import Hummingbird
 import Logging
 import Metrics
 import PlayStore
-import StoreClient
 
 /// `POST /google/notifications`: from a push of Cloud Pub/Sub to a durable event and its 200.
 ///
@@ -13,7 +12,7 @@ import StoreClient
 /// or another server can heal.
 struct GoogleNotificationRoutes: Sendable {
     let verifier: PushVerifier
-    let keys: GoogleSigningKeys
+    let keys: any PushKeys
     let answers: NotificationAnswers
     let bodies: BodyReader
     let now: @Sendable () -> Instant
@@ -21,7 +20,7 @@ struct GoogleNotificationRoutes: Sendable {
     private let repeated = Counter(label: "subledger_google_pushes_repeated_total")
 
     init(
-        verifier: PushVerifier, keys: GoogleSigningKeys, answers: NotificationAnswers, bodies: BodyReader,
+        verifier: PushVerifier, keys: any PushKeys, answers: NotificationAnswers, bodies: BodyReader,
         now: @escaping @Sendable () -> Instant
     ) {
         self.verifier = verifier

@@ -77,14 +77,10 @@ package struct DeliveryLog: Sendable {
 
     /// Whether no other process has changed the endpoint since.
     func isCurrent(_ task: Task) async throws(ReadError) -> Bool {
-        do throws(PostgresError) {
-            return try await pool.query(
-                DeliveryStatements.isCurrent, [Parameter(task.endpoint.id), Parameter(task.generation)],
-                deadline: .now + Limits.databaseWaitMax
-            ).count == 1
-        } catch {
-            throw ReadError(error)
-        }
+        try await pool.run(
+            DeliveryStatements.isCurrent, [Parameter(task.endpoint.id), Parameter(task.generation)],
+            within: Limits.databaseWaitMax
+        ).count == 1
     }
 
     /// What happened since the last record.
@@ -105,23 +101,21 @@ package struct DeliveryLog: Sendable {
         let rows =
             progress.records.waiting.values.map { ($0, false) } + progress.records.exhausted.values.map { ($0, true) }
         let attempts = progress.attempts
-        do throws(PostgresError) {
-            let result = try await pool.query(
-                DeliveryStatements.record,
-                [
-                    Parameter(task.endpoint.id), Parameter(task.generation), Parameter(progress.cursor),
-                    Parameter(progress.failingSince), Parameter(progress.succeededAt),
-                    .array(progress.records.removed.sorted()),
-                    .array(rows.map(\.0.number)), .array(rows.map(\.0.line)), .array(rows.map(\.1)),
-                    .array(rows.map { Int32($0.0.attempts) }), .array(rows.map(\.0.dueAt)), Parameter(now),
-                    .array(attempts.map(\.at)), .array(attempts.map(\.number)), .array(attempts.map(\.result)),
-                    .array(attempts.map { $0.status.map(Int32.init) }),
-                    .array(attempts.map { Int32(clamping: $0.milliseconds) }),
-                    Parameter(progress.disabled?.rawValue),
-                ], deadline: .now + Limits.databaseWaitMax)
+        return try await pool.read(
+            DeliveryStatements.record,
+            [
+                Parameter(task.endpoint.id), Parameter(task.generation), Parameter(progress.cursor),
+                Parameter(progress.failingSince), Parameter(progress.succeededAt),
+                .array(progress.records.removed.sorted()),
+                .array(rows.map(\.0.number)), .array(rows.map(\.0.line)), .array(rows.map(\.1)),
+                .array(rows.map { Int32($0.0.attempts) }), .array(rows.map(\.0.dueAt)), Parameter(now),
+                .array(attempts.map(\.at)), .array(attempts.map(\.number)), .array(attempts.map(\.result)),
+                .array(attempts.map { $0.status.map(Int32.init) }),
+                .array(attempts.map { Int32(clamping: $0.milliseconds) }),
+                Parameter(progress.disabled?.rawValue),
+            ], within: Limits.databaseWaitMax
+        ) { result throws(PostgresError) in
             return try result[0].value(Int64.self, at: 0) == 1
-        } catch {
-            throw ReadError(error)
         }
     }
 
@@ -129,14 +123,9 @@ package struct DeliveryLog: Sendable {
     ///
     /// - Returns: Whether there may be more.
     func prune(before instant: Instant) async throws(ReadError) -> Bool {
-        do throws(PostgresError) {
-            return try await pool.query(
-                DeliveryStatements.prune, [Parameter(instant), Parameter(Limits.prunedMax)],
-                deadline: .now + Limits.databaseWaitMax
-            ).affectedRows == Int(Limits.prunedMax)
-        } catch {
-            throw ReadError(error)
-        }
+        try await pool.run(
+            DeliveryStatements.prune, [Parameter(instant), Parameter(Limits.prunedMax)], within: Limits.databaseWaitMax
+        ).affectedRows == Int(Limits.prunedMax)
     }
 
     /// The state of all endpoints.
@@ -153,13 +142,11 @@ package struct DeliveryLog: Sendable {
     }
 
     func figures() async throws(ReadError) -> Figures {
-        do throws(PostgresError) {
-            let row = try await pool.query(DeliveryStatements.figures, deadline: .now + Limits.databaseWaitMax)[0]
+        try await pool.read(DeliveryStatements.figures, within: Limits.databaseWaitMax) { rows throws(PostgresError) in
+            let row = rows[0]
             return Figures(
                 oldest: try row.optional(at: 0), disabled: try row.value(at: 1), failing: try row.value(at: 2),
                 example: try row.optional(at: 3))
-        } catch {
-            throw ReadError(error)
         }
     }
 }

@@ -18,23 +18,20 @@ package struct EndpointStore: Sendable {
 
     /// All endpoints, or one, in the order of their creation.
     package func list(_ id: String? = nil) async throws(ReadError) -> [EndpointStatus] {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                EndpointStatements.list, [Parameter(id)], deadline: .now + Limits.databaseWaitMax)
+        try await pool.read(
+            EndpointStatements.list, [Parameter(id)], within: Limits.databaseWaitMax
+        ) { rows throws(PostgresError) in
             var found: [EndpointStatus] = []
             for row in rows { found.append(try EndpointStatus(row)) }
             return found
-        } catch {
-            throw ReadError(error)
         }
     }
 
     /// The latest attempts of an endpoint, the latest first.
     package func attempts(of id: String, limit: Int) async throws(ReadError) -> [Attempt] {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                EndpointStatements.attempts, [Parameter(id), Parameter(Int64(limit))],
-                deadline: .now + Limits.databaseWaitMax)
+        try await pool.read(
+            EndpointStatements.attempts, [Parameter(id), Parameter(Int64(limit))], within: Limits.databaseWaitMax
+        ) { rows throws(PostgresError) in
             var attempts: [Attempt] = []
             for row in rows {
                 attempts.append(
@@ -44,18 +41,15 @@ package struct EndpointStore: Sendable {
                         milliseconds: Int(try row.value(Int32.self, at: 4))))
             }
             return attempts
-        } catch {
-            throw ReadError(error)
         }
     }
 
     /// Whether an app has events.
     package func hasStream(of app: String) async throws(ReadError) -> Bool {
-        do throws(PostgresError) {
-            return try await pool.query(
-                EndpointStatements.hasStream, [Parameter(app)], deadline: .now + Limits.databaseWaitMax)[0].value(at: 0)
-        } catch {
-            throw ReadError(error)
+        try await pool.read(
+            EndpointStatements.hasStream, [Parameter(app)], within: Limits.databaseWaitMax
+        ) { rows throws(PostgresError) in
+            try rows[0].value(at: 0)
         }
     }
 
@@ -73,19 +67,17 @@ package struct EndpointStore: Sendable {
     ///
     /// - Parameter after: Where it begins: after this change or position; nil for the present end of the feed.
     package func add(_ endpoint: Endpoint, after: Int64?) async throws(ReadError) -> Addition {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                EndpointStatements.add,
-                [
-                    Parameter(endpoint.id), Parameter(endpoint.purpose.rawValue), Parameter(endpoint.stream.app),
-                    Parameter(endpoint.stream.environment.rawValue), Parameter(endpoint.url),
-                    .array(endpoint.kinds ?? []), Parameter(endpoint.signature.rawValue),
-                    Parameter(endpoint.createdAt), Parameter(after), Parameter(Int64(Limits.endpointsMax)),
-                ], deadline: .now + Limits.databaseWaitMax)
+        try await pool.read(
+            EndpointStatements.add,
+            [
+                Parameter(endpoint.id), Parameter(endpoint.purpose.rawValue), Parameter(endpoint.stream.app),
+                Parameter(endpoint.stream.environment.rawValue), Parameter(endpoint.url),
+                .array(endpoint.kinds ?? []), Parameter(endpoint.signature.rawValue),
+                Parameter(endpoint.createdAt), Parameter(after), Parameter(Int64(Limits.endpointsMax)),
+            ], within: Limits.databaseWaitMax
+        ) { rows throws(PostgresError) in
             if try rows[0].value(Int64.self, at: 0) == 1 { return .added }
             return try rows[0].value(at: 1) ? .full : .exists
-        } catch {
-            throw ReadError(error)
         }
     }
 
@@ -127,22 +119,17 @@ package struct EndpointStore: Sendable {
     ///
     /// - Returns: How many there are; nil if there is no such endpoint.
     package func replayExhausted(_ id: String, since: Instant) async throws(ReadError) -> Int? {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                EndpointStatements.replayExhausted, [Parameter(id), Parameter(since)],
-                deadline: .now + Limits.databaseWaitMax)
+        try await pool.read(
+            EndpointStatements.replayExhausted, [Parameter(id), Parameter(since)], within: Limits.databaseWaitMax
+        ) { rows throws(PostgresError) in
             guard try rows[0].value(at: 0) else { return nil }
             return Int(try rows[0].value(Int64.self, at: 1))
-        } catch {
-            throw ReadError(error)
         }
     }
 
     private func change(_ statement: Statement, _ parameters: [Parameter]) async throws(ReadError) -> Int64 {
-        do throws(PostgresError) {
-            return try await pool.query(statement, parameters, deadline: .now + Limits.databaseWaitMax)[0].value(at: 0)
-        } catch {
-            throw ReadError(error)
+        try await pool.read(statement, parameters, within: Limits.databaseWaitMax) { rows throws(PostgresError) in
+            try rows[0].value(at: 0)
         }
     }
 }

@@ -30,7 +30,7 @@ package final class OutboundDelivery: Sendable {
     /// - Parameters:
     ///   - pool: With the rights of `subledger_poller`.
     ///   - changes: Reads the change feed.
-    ///   - changeSignal: Hears of changes; this runs it.
+    ///   - changeSignal: Hears of changes; others run it.
     ///   - eventSignal: Hears of events; this runs it.
     ///   - leadership: For endpoints.
     ///   - forwards: The endpoints to which notifications are passed on.
@@ -64,7 +64,6 @@ package final class OutboundDelivery: Sendable {
     /// Runs until its task is cancelled. Failures are logged and repeated; none ends the run.
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.changeSignal.run() }
             group.addTask { await self.eventSignal.run() }
             group.addTask { await self.serve() }
             group.addTask { await self.watch() }

@@ -1,26 +1,19 @@
 import Encoding
+import EventLog
 import Metrics
 
-/// Counts attempts by what came of them. The counters are created at start, so that the first occurrence of each is visible
-/// as an increase from zero.
+/// Counts attempts by what came of them.
 struct OutboundMetrics: Sendable {
-    private let attempts: [Endpoint.Purpose: [AttemptOutcome.Class: Counter]]
+    private let attempts: CounterTable
     private let oldest: Gauge
     private let disabled: Gauge
     private let failing: Gauge
 
     init(factory: any MetricsFactory) {
-        var attempts: [Endpoint.Purpose: [AttemptOutcome.Class: Counter]] = [:]
-        for purpose in Endpoint.Purpose.allCases {
-            for outcome in AttemptOutcome.Class.allCases {
-                let counter = Counter(
-                    label: "subledger_endpoint_attempts_total",
-                    dimensions: [("purpose", purpose.rawValue), ("result", outcome.rawValue)], factory: factory)
-                counter.increment(by: 0)
-                attempts[purpose, default: [:]][outcome] = counter
-            }
-        }
-        self.attempts = attempts
+        attempts = CounterTable(
+            "subledger_endpoint_attempts_total",
+            [MetricLabel("purpose", Endpoint.Purpose.allCases), MetricLabel("result", AttemptOutcome.Class.allCases)],
+            factory: factory)
         oldest = Gauge(label: "subledger_endpoint_oldest_undelivered_seconds", factory: factory)
         disabled = Gauge(label: "subledger_endpoints_disabled", factory: factory)
         failing = Gauge(label: "subledger_endpoints_failing", factory: factory)
@@ -28,7 +21,7 @@ struct OutboundMetrics: Sendable {
     }
 
     func note(_ outcome: AttemptOutcome.Class, of purpose: Endpoint.Purpose) {
-        attempts[purpose]?[outcome]?.increment()
+        attempts.increment([purpose.rawValue, outcome.rawValue])
     }
 
     func note(_ figures: DeliveryLog.Figures, at now: Instant) {

@@ -47,6 +47,8 @@ struct ChangeSource: MessageSource {
 
     func wait(since mark: ChangeSignal.Mark, until deadline: ContinuousClock.Instant) async {
         await signal.wait(for: streamId, since: mark, until: deadline)
+        // While the server stops, nothing is heard any more.
+        if await signal.hasEnded { try? await Task.sleep(until: deadline) }
     }
 }
 

@@ -17,10 +17,10 @@ struct EventFeed: MessageSource {
     static let pushed = ["apple-v1", "apple-v2", "google-rtdn"]
 
     func page(after number: Int64, limit: Int) async throws(ReadError) -> MessagePage {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.page, [Parameter(streamId), Parameter(number), Parameter(Int64(limit))],
-                deadline: .now + Limits.databaseWaitMax)
+        try await pool.read(
+            Statements.page, [Parameter(streamId), Parameter(number), Parameter(Int64(limit))],
+            within: Limits.databaseWaitMax
+        ) { rows throws(PostgresError) in
             var messages: [SourceMessage] = []
             var through = number
             for row in rows {
@@ -28,8 +28,6 @@ struct EventFeed: MessageSource {
                 if let message = try message(row) { messages.append(message) }
             }
             return MessagePage(messages: messages, through: through)
-        } catch {
-            throw ReadError(error)
         }
     }
 

@@ -84,7 +84,7 @@ extension PurchaseOrder {
     /// The phase as a name or as one member of an object.
     private static func phase(_ details: inout JSONFields) -> String? {
         if details.raw("offerPhase")?.isString == true { return details.text("offerPhase") }
-        guard let phase = details.object("offerPhaseDetails") else { return nil }
+        guard var phase = details.object("offerPhaseDetails") else { return nil }
         if phase.raw("freeTrialDetails") != nil || phase.raw("freeTrial") != nil { return "FREE_TRIAL" }
         if phase.raw("introductoryPriceDetails") != nil || phase.raw("introductoryPrice") != nil {
             return "INTRODUCTORY_PRICE"

@@ -130,7 +130,7 @@ extension PurchaseSnapshot.Item {
     }
 
     private static func phase(_ fields: inout JSONFields) -> String? {
-        guard let phase = fields.object("offerPhase") else { return nil }
+        guard var phase = fields.object("offerPhase") else { return nil }
         if phase.raw("freeTrial") != nil { return "FREE_TRIAL" }
         if phase.raw("introductoryPrice") != nil { return "INTRODUCTORY_PRICE" }
         if phase.raw("prorationPeriod") != nil { return "PRORATION_PERIOD" }

@@ -23,18 +23,14 @@ package struct PlayRequest: Sendable, Hashable {
     /// JSON; nil for a request without a body.
     package let body: [UInt8]?
     package let quota: Quota
-    /// The resource that a `GET` answers with; nil if it is not about one purchase.
-    package let resource: PlayResource?
 
     private init(
-        _ package: String, _ path: String, _ quota: Quota, _ resource: PlayResource? = nil, method: String = "GET",
-        body: [UInt8]? = nil
+        _ package: String, _ path: String, _ quota: Quota, method: String = "GET", body: [UInt8]? = nil
     ) {
         self.method = method
         self.path = "\(Self.base)/\(PercentEncoding.encoded(package))/\(path)"
         self.body = body
         self.quota = quota
-        self.resource = resource
     }
 
     private static let base = "/androidpublisher/v3/applications"
@@ -42,20 +38,18 @@ package struct PlayRequest: Sendable, Hashable {
     /// What is known of a subscription purchase, all items.
     package static func subscription(_ token: PurchaseToken, of package: String) -> PlayRequest {
         PlayRequest(
-            package, "purchases/subscriptionsv2/tokens/\(PercentEncoding.encoded(token.text))", .subscriptions,
-            .subscriptionV2)
+            package, "purchases/subscriptionsv2/tokens/\(PercentEncoding.encoded(token.text))", .subscriptions)
     }
 
     /// What is known of a purchase of one-time products.
     package static func product(_ token: PurchaseToken, of package: String) -> PlayRequest {
         PlayRequest(
-            package, "purchases/productsv2/tokens/\(PercentEncoding.encoded(token.text))", .oneTimePurchases, .productV2
-        )
+            package, "purchases/productsv2/tokens/\(PercentEncoding.encoded(token.text))", .oneTimePurchases)
     }
 
     /// One order: when its period began, what was paid.
     package static func order(_ orderId: String, of package: String) -> PlayRequest {
-        PlayRequest(package, "orders/\(PercentEncoding.encoded(orderId))", .orders, .order)
+        PlayRequest(package, "orders/\(PercentEncoding.encoded(orderId))", .orders)
     }
 
     /// Acknowledges a subscription purchase, which Google refunds after three days otherwise. Only after the customer has

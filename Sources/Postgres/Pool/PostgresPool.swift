@@ -134,7 +134,8 @@ package actor PostgresPool {
     package func query(
         _ statement: Statement, _ parameters: [Parameter] = [], deadline: ContinuousClock.Instant
     ) async throws(PostgresError) -> RowSet {
-        try await withConnection(deadline: deadline) { connection throws(PostgresError) in
+        logger.trace("statement", metadata: ["db.pool": "\(name)", "db.statement": "\(statement.name)"])
+        return try await withConnection(deadline: deadline) { connection throws(PostgresError) in
             try await connection.query(statement, parameters, deadline: deadline)
         }
     }

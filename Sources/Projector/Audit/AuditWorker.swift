@@ -41,8 +41,8 @@ struct AuditWorker: Sendable {
         let mentions = index.events(about: ids, upTo: folded)
         var ids = ids
         var fresh = try await fold(mentions, about: Set(ids), stream)
-        let isOfPurchases = fresh.values.contains { !$0.facts.purchases.isEmpty || $0.facts.line != nil }
-        let tied = isOfPurchases ? ids : try await self.tied(ids, stream)
+        let mayJoin = fresh.values.contains { $0.facts.mayJoinOthers }
+        let tied = mayJoin ? ids : try await self.tied(ids, stream)
         if !tied.isEmpty {
             let related = try await related(to: tied, stream)
             ids = related.subscriptions.union(ids).sorted()
@@ -107,7 +107,7 @@ struct AuditWorker: Sendable {
                 for state in states {
                     positions.formUnion(state.facts.positions)
                     if let line = state.facts.line { positions.insert(line.position) }
-                    wanted.formUnion(state.facts.purchaseLinks.members)
+                    wanted.formUnion(state.facts.succession.members)
                     wanted.formUnion(state.facts.otherHolders)
                 }
             case .failure(let failure): throw ProjectionAudit.Problem(description: "\(failure)")

@@ -146,7 +146,7 @@ struct BatchReader: Sendable {
         var states: [String: ProjectedSubscription] = [:]
         var wanted = Set(events.flatMap(\.factsBySubscription.keys))
         var purchases: Set<String> = []
-        var links = PurchaseLinks()
+        var links = PurchaseSuccession()
         for (id, facts) in events.flatMap(\.factsBySubscription) where facts.isOfPurchase {
             purchases.insert(id)
             for continued in facts.continuedPurchases { links.add(id, to: continued) }

@@ -98,11 +98,13 @@ extension ConsoleReader {
         }
     }
 
-    /// The events at some positions, in their order; the latest ``Limits/eventsShownMax`` of them.
-    package func events(_ positions: [Int64], in stream: StreamState) async throws(ReadError) -> [StoredEvent] {
-        guard !positions.isEmpty else { return [] }
-        let rows = try await rows(
-            Self.events, [Parameter(stream.streamId), .array(positions.sorted().suffix(Limits.eventsShownMax))])
+    /// The events at some positions, in their order; the latest ``Limits/eventsShownMax`` of them, and the others.
+    package func events(
+        _ positions: [Int64], and others: Set<Int64> = [], in stream: StreamState
+    ) async throws(ReadError) -> [StoredEvent] {
+        let all = others.union(positions.sorted().suffix(Limits.eventsShownMax))
+        guard !all.isEmpty else { return [] }
+        let rows = try await rows(Self.events, [Parameter(stream.streamId), .array(Array(all))])
         return try decoding { () throws(PostgresError) in try LogReader.storedEvents(rows) }
     }
 

@@ -158,7 +158,7 @@ enum CustomerReadStatements {
         """)
 
     /// The streams in which an id is or was known, and those of the apps that are joined with theirs, with the
-    /// configuration of their rows.
+    /// configuration of their rows and the entitlements of their products: pairs of a product and an entitlement.
     static let streams = Statement(
         "customer_streams",
         """
@@ -182,7 +182,12 @@ enum CustomerReadStatements {
               )
             )
         )
-        select stream.stream_id, stream.app, product_catalog.products, checkpoint.ownership, app_join.joined_app
+        select stream.stream_id, stream.app, product_catalog.products, checkpoint.ownership, app_join.joined_app,
+          (
+            select json_agg(json_build_array(product_id, entitlement))::text
+            from subledger.product_entitlement
+            where product_entitlement.app = stream.app
+          )
         from subledger.stream_head
         join subledger.stream using (stream_id)
         left join subledger.checkpoint using (stream_id)
@@ -198,10 +203,18 @@ enum CustomerReadStatements {
         order by stream.app collate "C"
         """)
 
-    /// All keys that were ever tied to one of the given keys, directly or through other keys, with the facts of those
-    /// that are subscriptions. Account tokens that are shared today tie nothing.
-    static let everTied = Statement(
-        "customer_ever_tied",
+    /// All that is known around some keys in a stream, in rows whose first column says what they are:
+    /// - `key`: a key that was ever tied to one of the given keys, directly or through other keys; with the facts of a
+    ///   subscription. Account tokens that are shared today tie nothing.
+    /// - `token`: one of those keys, an account token that too many store accounts share today.
+    /// - `link`: a link of one of those customers, by the events received until `$4`.
+    /// - `skip`: a skipped event about one of those subscriptions that was received until then.
+    /// - `notice`: what an event that was received until then says about one of those keys besides its facts, at most `$5`
+    ///   of a key.
+    ///
+    /// One statement: each part needs the keys, and a page or an explanation needs all of them.
+    static let around = Statement(
+        "customer_around",
         """
         with recursive reached (kind, id) as (
           select kind, id
@@ -225,12 +238,71 @@ enum CustomerReadStatements {
               and customer_link.id = reached.id
           ) as tied
         )
-        select reached.kind, reached.id, subscription.facts
+        select 'key' as part, reached.kind, reached.id, subscription.facts, null::bigint as position,
+          null::bigint as replaced_position, null::text as word, null::text as basis, null::timestamptz as at
         from reached
         left join subledger.subscription
           on reached.kind = 'subscription'
           and subscription.stream_id = $1
           and subscription.original_transaction_id = reached.id
+        union all
+        select 'token', reached.kind, reached.id, null, null, null, null, null, null
+        from reached
+        where reached.kind = 'account'
+          and exists (
+            select
+            from subledger.shared_account_token
+            where shared_account_token.stream_id = $1
+              and shared_account_token.account_token = reached.id
+            offset 0
+          )
+        union all
+        select 'link', link.kind, link.id, null, link.position, link.replaced_position, reached.id, link.basis, null
+        from reached
+        cross join lateral (
+          select customer_link.kind, customer_link.id, customer_link.position, replacing.position as replaced_position,
+            customer_link.basis
+          from subledger.customer_link
+          join subledger.event
+            on event.stream_id = $1
+            and event.position = customer_link.position
+          left join subledger.event as replacing
+            on replacing.stream_id = $1
+            and replacing.position = customer_link.replaced_position
+            and replacing.received_at <= $4
+          where customer_link.stream_id = $1
+            and customer_link.backend_customer_id = reached.id
+            and event.received_at <= $4
+          offset 0
+        ) as link
+        where reached.kind = 'link'
+        union all
+        select 'skip', 'subscription', mentioned.id, null, projector_skip.position, null, null, null,
+          projector_skip.skipped_at
+        from subledger.projector_skip
+        join subledger.event using (stream_id, position)
+        cross join lateral (
+          select distinct fact ->> 'originalTransactionId' as id
+          from jsonb_path_query(event.facts, '$.keyvalue().value[*]') as fact
+          where jsonb_typeof(fact) = 'object'
+        ) as mentioned
+        where projector_skip.stream_id = $1
+          and event.received_at <= $4
+          and mentioned.id in (
+            select reached.id
+            from reached
+            where reached.kind = 'subscription'
+          )
+        union all
+        select 'notice', reached.kind, reached.id, null, notice.position, null, notice.notice, null, notice.at
+        from reached
+        cross join lateral (
+          \(NoticeStatements.ofReached)
+            and event.received_at <= $4
+          order by event.position
+          limit $5
+        ) as notice
+        where reached.kind in ('app_transaction', 'subscription')
         """)
 
     /// Those of some account tokens that too many store accounts share today.
@@ -243,23 +315,6 @@ enum CustomerReadStatements {
           and account_token = any ($2::text[])
         """)
 
-    /// The links of some customers by the events received up to an instant.
-    static let linksKnownAt = Statement(
-        "customer_links_known_at",
-        """
-        select customer_link.backend_customer_id, customer_link.kind, customer_link.id, customer_link.position,
-          replacing.position, customer_link.basis
-        from subledger.customer_link
-        join subledger.event using (stream_id, position)
-        left join subledger.event as replacing
-          on replacing.stream_id = customer_link.stream_id
-          and replacing.position = customer_link.replaced_position
-          and replacing.received_at <= $3
-        where customer_link.stream_id = $1
-          and customer_link.backend_customer_id = any ($2::text[])
-          and event.received_at <= $3
-        """)
-
     /// Some events, if they were received up to an instant.
     static let eventsKnownAt = Statement(
         "customer_events_known_at",
@@ -268,24 +323,6 @@ enum CustomerReadStatements {
           and event.position = any ($2::bigint[])
           and event.received_at <= $3
         order by event.position
-        """)
-
-    /// The skipped events about some subscriptions that were received up to an instant, a row for each subscription.
-    static let skipsKnownAt = Statement(
-        "customer_skips_known_at",
-        """
-        select projector_skip.position, mentioned.id, projector_skip.skipped_at
-        from subledger.projector_skip
-        join subledger.event using (stream_id, position)
-        cross join lateral (
-          select distinct fact ->> 'originalTransactionId' as id
-          from jsonb_path_query(event.facts, '$.keyvalue().value[*]') as fact
-          where jsonb_typeof(fact) = 'object'
-        ) as mentioned
-        where projector_skip.stream_id = $1
-          and mentioned.id = any ($2::text[])
-          and event.received_at <= $3
-        order by projector_skip.position, mentioned.id collate "C"
         """)
 
     /// Where some events came from.

@@ -36,8 +36,8 @@ extension CustomerReader {
     ) async throws(ReadError) -> [Explanation] {
         try await reading {
             let explanations = entitlements.map { customer.explanation(of: $0) }
-            let evidence = explanations.reduce(into: Set<Explanation.Evidence>()) { $0.formUnion($1.evidence) }
-            var statements: [Explanation.Evidence: Explanation.Statement] = [:]
+            let evidence = explanations.reduce(into: Set<Explanation.EventID>()) { $0.formUnion($1.evidence) }
+            var statements: [Explanation.EventID: Explanation.CitedEvent] = [:]
             for (joinedApp, streamId) in customer.streams {
                 let positions = evidence.filter { $0.joinedApp == joinedApp }.map(\.position).sorted()
                 guard !positions.isEmpty else { continue }
@@ -46,7 +46,7 @@ extension CustomerReader {
                     deadline: .now + Limits.readWaitMax)
                 {
                     let position: Int64 = try row.value(at: 0)
-                    statements[Explanation.Evidence(joinedApp: joinedApp, position: position)] = Explanation.Statement(
+                    statements[Explanation.EventID(joinedApp: joinedApp, position: position)] = Explanation.CitedEvent(
                         position: position, source: try row.value(at: 1), type: try row.optional(at: 2),
                         subtype: try row.optional(at: 3), receivedAt: try row.value(at: 4))
                 }
@@ -57,54 +57,100 @@ extension CustomerReader {
 
     /// The customer to which an id leads at the instant, ready to be explained.
     ///
-    /// Folds the facts again, with the code of the projections, and collects the rules that it applies.
-    ///
-    /// - Parameter knownAt: Only events received up to this instant count, see ``entitlements(_:knownAt:)``; nil for
-    ///   all.
-    package func explained(
-        _ question: Question, knownAt: Instant?
-    ) async throws(ReadError) -> Answer<ExplainedCustomer> {
-        try await reading {
-            var matches = try await matches(question, knownAt: knownAt)
-            if knownAt != nil {
-                let today = try await self.matches(question, knownAt: nil)
+    /// - Parameter knownAt: See ``explained(_:knownAt:)``.
+    func explained(_ question: Question, knownAt: Instant?) async throws(ReadError) -> Answer<ExplainedCustomer> {
+        try await explained(question.customer, knownAt: knownAt).customer(at: question.at)
+    }
+
+    /// The customers to which an id may lead, at any instant, ready to be explained.
+    package struct ExplainedID: Sendable {
+        fileprivate let reference: Reference
+        package let knownAt: Instant?
+        /// Each app that knows the id, with the app that is joined with it beside it.
+        fileprivate let apps: [[(known: Knowledge, explained: ExplainedCustomers)]]
+        /// The same by all events; nil without ``knownAt``.
+        fileprivate let appsToday: [[(known: Knowledge, explained: ExplainedCustomers)]]?
+
+        /// The customer at an instant, by what was known.
+        package func customer(at instant: Instant) -> Answer<ExplainedCustomer> {
+            var matches = matches(apps, at: instant, knownAt: knownAt)
+            if let appsToday {
+                let today = self.matches(appsToday, at: instant, knownAt: nil)
                 for index in matches.indices {
                     let match = matches[index]
                     matches[index].today = today.first { $0.knownBy == match.knownBy && $0.kind == match.kind }
                         .map { (customer: $0.customer, explained: $0.explained) }
                 }
             }
-            return Answer(matches, of: question.customer.app)
+            return Answer(matches, of: reference.app)
+        }
+
+        /// The customer at an instant, by all events.
+        package func customerToday(at instant: Instant) -> Answer<ExplainedCustomer> {
+            Answer(matches(appsToday ?? apps, at: instant, knownAt: nil), of: reference.app)
+        }
+
+        private func matches(
+            _ apps: [[(known: Knowledge, explained: ExplainedCustomers)]], at instant: Instant, knownAt: Instant?
+        ) -> [ExplainedCustomer] {
+            apps.flatMap { apps in
+                JoinedMatch.all(
+                    of: Question(reference, at: instant), apps.map(\.known), apps.map(\.explained.customers)
+                ).map { match in
+                    let names = apps.map { $0.known.app == match.identity.app ? nil : $0.known.app }
+                    let whole =
+                        names == [nil]
+                        ? apps[0].explained
+                        : ExplainedCustomers(
+                            joining: zip(apps, names).map { (customers: $0.explained, joinedApp: $1) }, match.parts,
+                            as: match.customer)
+                    return ExplainedCustomer(
+                        match: match, streams: zip(names, apps).map { (joinedApp: $0, id: $1.known.streamId) },
+                        at: instant, knownAt: knownAt, explained: whole,
+                        noticed: match.parts.flatMap { part in
+                            apps[part.app].known.notices.filter { notice in
+                                let owner = notice.key.flatMap {
+                                    apps[part.app].explained.customers.customer($0, at: notice.at)
+                                }
+                                return owner == part.customer
+                            }.map { ($0, names[part.app]) }
+                        })
+                }
+            }
         }
     }
 
-    private func matches(_ question: Question, knownAt: Instant?) async throws -> [ExplainedCustomer] {
-        var matches: [ExplainedCustomer] = []
-        for apps in try await knowledge(around: question.customer, knownAt: knownAt) {
-            var explained: [ExplainedCustomers] = []
-            for known in apps { explained.append(try await self.explained(known, knownAt)) }
-            for match in JoinedMatch.all(of: question, apps, explained.map(\.customers)) {
-                let names = apps.map { $0.app == match.identity.app ? nil : $0.app }
-                let whole =
-                    names == [nil]
-                    ? explained[0]
-                    : ExplainedCustomers(
-                        joining: zip(explained, names).map { (customers: $0, joinedApp: $1) }, match.parts,
-                        as: match.customer)
-                matches.append(
-                    ExplainedCustomer(
-                        match: match, streams: zip(names, apps).map { (joinedApp: $0, id: $1.streamId) },
-                        at: question.at, knownAt: knownAt, explained: whole))
-            }
+    /// The customers to which an id may lead, ready to be explained.
+    ///
+    /// Folds the facts again, with the code of the projections, and collects the rules that it applies.
+    ///
+    /// - Parameter knownAt: Only events received up to this instant count, see ``entitlements(_:knownAt:)``; nil for
+    ///   all.
+    package func explained(_ reference: Reference, knownAt: Instant?) async throws(ReadError) -> ExplainedID {
+        try await reading {
+            let apps = try await apps(around: reference, knownAt: knownAt)
+            return ExplainedID(
+                reference: reference, knownAt: knownAt, apps: apps,
+                appsToday: knownAt == nil ? nil : try await self.apps(around: reference, knownAt: nil))
         }
-        return matches
+    }
+
+    private func apps(
+        around reference: Reference, knownAt: Instant?
+    ) async throws -> [[(known: Knowledge, explained: ExplainedCustomers)]] {
+        var apps: [[(known: Knowledge, explained: ExplainedCustomers)]] = []
+        for joined in try await knowledge(around: reference, knownAt: knownAt) {
+            var explained: [(known: Knowledge, explained: ExplainedCustomers)] = []
+            for known in joined { explained.append((known, try await self.explained(known, knownAt))) }
+            apps.append(explained)
+        }
+        return apps
     }
 
     private func explained(_ known: Knowledge, _ knownAt: Instant?) async throws -> ExplainedCustomers {
         var explained = ExplainedCustomers(
             known.facts, links: known.links, policy: known.policy, sharedTokens: known.sharedTokens,
-            products: known.products, entitlements: try await mapping(known.app),
-            skipped: try await skips(known, knownAt))
+            products: known.products, entitlements: known.entitlements, skipped: known.skips)
         let missing = explained.missingEvidence
         guard !missing.isEmpty else { return explained }
         let positions = Set(missing.values.joined()).sorted()
@@ -122,25 +168,6 @@ extension CustomerReader {
         explained.addEvidence(found)
         return explained
     }
-
-    private func skips(
-        _ known: Knowledge, _ knownAt: Instant?
-    ) async throws(PostgresError) -> [ExplainedCustomers.SkippedEvent] {
-        let rows = try await pool.query(
-            CustomerReadStatements.skipsKnownAt,
-            [
-                Parameter(known.streamId), .array(known.facts.map(\.originalTransactionId)),
-                Parameter(knownAt ?? .latest),
-            ], deadline: .now + Limits.readWaitMax)
-        var skips: [ExplainedCustomers.SkippedEvent] = []
-        for row in rows {
-            skips.append(
-                ExplainedCustomers.SkippedEvent(
-                    position: try row.value(at: 0), originalTransactionId: try row.value(at: 1),
-                    skippedAt: try row.value(at: 2)))
-        }
-        return skips
-    }
 }
 
 /// A customer, by one of the kinds that the requested id may be of, whose entitlements can be explained.
@@ -151,6 +178,8 @@ package struct ExplainedCustomer: CustomerMatch {
     let at: Instant
     let knownAt: Instant?
     let explained: ExplainedCustomers
+    /// What events say about the customer besides their facts, at most ``Limits/noticesMax`` for each of its ids.
+    let noticed: [(notice: CustomerNotice, joinedApp: String?)]
     /// The customer to which the id leads by all events; nil without ``knownAt``.
     fileprivate(set) var today: (customer: CustomerKey, explained: ExplainedCustomers)?
 
@@ -182,12 +211,30 @@ package struct ExplainedCustomer: CustomerMatch {
         let nothing = ExplainedCustomers(
             [SubscriptionFacts](), links: CustomerLinks([CustomerLinks.Link]()), policy: .standard)
         return ExplainedCustomer(
-            match: match, streams: streams, at: at, knownAt: knownAt, explained: nothing,
+            match: match, streams: streams, at: at, knownAt: knownAt, explained: nothing, noticed: [],
             today: (customer: customer, explained: explained))
     }
 
+    /// What events say about the customer besides their facts, with the app if it is not the answer's, and what is known by
+    /// the facts of its subscriptions.
+    package var notices: [(notice: CustomerNotice, joinedApp: String?)] {
+        lines.flatMap { line in line.voids.map { ($0, line.joinedApp) } } + noticed
+    }
+
+    /// What the customer gained and lost, newest first.
+    ///
+    /// - Parameter last: Only what happened up to and including this instant is returned.
+    func history(through last: Instant) -> [HistoryEntry] {
+        let noticed = notices.filter { $0.notice.at <= last }.map { notice, joinedApp in
+            var entry = HistoryEntry(notice)
+            entry.joinedApp = joinedApp
+            return entry
+        }
+        return (lines.flatMap { $0.history(through: last) } + noticed).sorted(by: HistoryEntry.isNewer)
+    }
+
     /// Explains an entitlement, whether or not a purchase grants it.
-    func explanation(of entitlement: String) -> Explanation {
+    package func explanation(of entitlement: String) -> Explanation {
         let explanation = explained.explanation(of: entitlement, for: customer, at: at, knownAt: knownAt)
         guard let today else { return explanation }
         return explanation.restated(by: today.explained.explanation(of: entitlement, for: today.customer, at: at))

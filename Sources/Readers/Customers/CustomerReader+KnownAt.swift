@@ -9,21 +9,13 @@ extension CustomerReader {
     ///
     /// Slower, since it folds the events of all affected subscriptions again.
     package func entitlements(_ question: Question, knownAt: Instant) async throws(ReadError) -> Answer<Found> {
-        let past = try await past(question, knownAt: knownAt)
-        var grants: [Entitlement.Grant] = []
-        do throws(PostgresError) {
-            if case .found(let match) = past {
-                for part in match.parts {
-                    grants += Entitlement.grants(
-                        of: part.subscriptions, entitlements: try await mapping(part.app),
-                        joinedApp: part.app == match.identity.app ? nil : part.app)
-                }
+        try await past(question, knownAt: knownAt).map { match in
+            let grants = match.parts.flatMap { part in
+                Entitlement.grants(
+                    of: part.subscriptions, entitlements: part.entitlements,
+                    joinedApp: part.app == match.identity.app ? nil : part.app)
             }
-        } catch {
-            throw ReadError(error)
-        }
-        return past.map { match in
-            Found(identity: match.identity, entitlements: Entitlement.all(of: grants, at: question.at))
+            return Found(identity: match.identity, entitlements: Entitlement.all(of: grants, at: question.at))
         }
     }
 
@@ -59,7 +51,7 @@ extension CustomerReader {
                 for match in JoinedMatch.all(of: question, apps, customers) {
                     let parts = match.parts.map { part in
                         PastCustomer.Part(
-                            app: apps[part.app].app,
+                            app: apps[part.app].app, entitlements: apps[part.app].entitlements,
                             subscriptions: customers[part.app].subscriptions(of: part.customer, among: all[part.app]))
                     }
                     matches.append(PastCustomer(match: match, parts: parts))
@@ -81,6 +73,11 @@ extension CustomerReader {
         /// See ``entitlements(_:knownAt:)``.
         let sharedTokens: Set<CustomerKey>
         let products: ProductCatalog
+        /// Those that products grant, by product.
+        let entitlements: [String: [String]]
+        let skips: [ExplainedCustomers.SkippedEvent]
+        /// What events say about one of the accounts besides their facts, oldest first.
+        let notices: [CustomerNotice]
     }
 
     /// What is known in each app that knows the id, with the app that is joined with it beside it.
@@ -99,7 +96,8 @@ extension CustomerReader {
             let stream = KnowingStream(
                 streamId: try row.value(at: 0), app: try row.value(at: 1), joinedApp: try row.optional(at: 4),
                 products: ProductCatalog(configured: try row.optional(at: 2) ?? ""),
-                policy: (OwnershipRules(text: try row.optional(at: 3) ?? "") ?? .standard).policy)
+                policy: (OwnershipRules(text: try row.optional(at: 3) ?? "") ?? .standard).policy,
+                entitlements: try Self.mapping(row, at: 5))
             if let beside = apps.firstIndex(where: { $0[0].app == stream.joinedApp }) {
                 apps[beside].append(stream)
             } else {
@@ -108,10 +106,10 @@ extension CustomerReader {
         }
         var knowledge: [[Knowledge]] = []
         for joined in apps {
-            let reached = try await reached(from: customer.keys, in: joined)
+            let all = try await around(customer.keys, in: joined, knownAt)
             var known: [Knowledge] = []
-            for (stream, reached) in zip(joined, reached) {
-                known.append(try await self.known(stream, customer.keys, reached, knownAt))
+            for (stream, around) in zip(joined, all) {
+                known.append(try await self.known(stream, around, knownAt))
             }
             knowledge.append(known)
         }
@@ -124,82 +122,97 @@ extension CustomerReader {
         let joinedApp: String?
         let products: ProductCatalog
         let policy: OwnershipPolicy
+        let entitlements: [String: [String]]
     }
 
-    /// The keys that were ever tied to some keys in a stream, and the facts of those that are subscriptions.
-    private struct Reached {
+    /// What is known around some keys in a stream: see ``CustomerReadStatements/around``.
+    private struct Around {
         var keys: Set<CustomerKey> = []
         var stored: [String: SubscriptionFacts] = [:]
+        var sharedTokens: Set<CustomerKey> = []
+        var links: [CustomerLinks.Link] = []
+        var skips: [ExplainedCustomers.SkippedEvent] = []
+        var notices: [CustomerNotice] = []
+
+        /// - Parameter row: One of ``CustomerReadStatements/around``.
+        mutating func add(_ row: Row) throws {
+            guard let key = try row.customerKey(at: 1) else { return }
+            switch try row.value(String.self, at: 0) {
+            case "key":
+                keys.insert(key)
+                guard let facts = try row.optional(JSONText.self, at: 3) else { return }
+                stored[key.id.text] = try SubscriptionFacts(
+                    originalTransactionId: key.id.text, json: try JSONDocument(facts.utf8).root)
+            case "token": sharedTokens.insert(key)
+            case "link":
+                links.append(
+                    CustomerLinks.Link(
+                        backendCustomerId: ByteString(try row.value(at: 6)), key: key, position: try row.value(at: 4),
+                        replacedPosition: try row.optional(at: 5), basis: try row.linkBasis(at: 7)))
+            case "skip":
+                skips.append(
+                    ExplainedCustomers.SkippedEvent(
+                        position: try row.value(at: 4), originalTransactionId: key.id.text,
+                        skippedAt: try row.value(at: 8)))
+            default:
+                let notice = try NoticeStatements.notice(
+                    try row.optional(at: 6), key.id.text, try row.value(at: 4), try row.value(at: 8))
+                if let notice { notices.append(notice) }
+            }
+        }
     }
 
     /// Searches each stream. What names an app user or a backend's customer in one of two joined apps is searched in the
     /// other one, too.
-    private func reached(from asked: [CustomerKey], in streams: [KnowingStream]) async throws -> [Reached] {
+    private func around(
+        _ asked: [CustomerKey], in streams: [KnowingStream], _ knownAt: Instant?
+    ) async throws -> [Around] {
         var searched = Set(asked)
         while true {
-            var reached: [Reached] = []
-            for stream in streams {
-                reached.append(try await self.reached(from: searched.sorted(), in: stream.streamId))
-            }
-            let found = reached.flatMap { $0.keys.filter { $0.kind == .link || $0.kind == .account } }
-            if streams.count == 1 || searched.isSuperset(of: found) { return reached }
-            searched.formUnion(found)
+            var found: [Around] = []
+            for stream in streams { found.append(try await around(searched.sorted(), in: stream.streamId, knownAt)) }
+            let shared = found.flatMap { $0.keys.filter { $0.kind == .link || $0.kind == .account } }
+            if streams.count == 1 || searched.isSuperset(of: shared) { return found }
+            searched.formUnion(shared)
         }
     }
 
-    private func reached(from keys: [CustomerKey], in streamId: Int32) async throws -> Reached {
+    private func around(_ keys: [CustomerKey], in streamId: Int32, _ knownAt: Instant?) async throws -> Around {
         let rows = try await pool.query(
-            CustomerReadStatements.everTied,
-            [Parameter(streamId), .array(keys.map(\.kind.rawValue)), .array(keys.map(\.id.text))],
-            deadline: .now + Limits.readWaitMax)
-        var reached = Reached()
-        for row in rows {
-            guard let key = try row.customerKey(at: 0) else { continue }
-            reached.keys.insert(key)
-            guard let facts = try row.optional(JSONText.self, at: 2) else { continue }
-            reached.stored[key.id.text] = try SubscriptionFacts(
-                originalTransactionId: key.id.text, json: try JSONDocument(facts.utf8).root)
-        }
-        return reached
+            CustomerReadStatements.around,
+            [
+                Parameter(streamId), .array(keys.map(\.kind.rawValue)), .array(keys.map(\.id.text)),
+                Parameter(knownAt ?? .latest), Parameter(Limits.noticesMax),
+            ], deadline: .now + Limits.readWaitMax)
+        var around = Around()
+        for row in rows { try around.add(row) }
+        return around
     }
 
-    private func known(
-        _ stream: KnowingStream, _ asked: [CustomerKey], _ reached: Reached, _ knownAt: Instant?
-    ) async throws -> Knowledge {
-        let streamId = stream.streamId
-        let backendIds = reached.keys.filter { $0.kind == .link }.map(\.id.text)
-        let stored = reached.stored
-        var facts = Array(stored.values)
+    private func known(_ stream: KnowingStream, _ around: Around, _ knownAt: Instant?) async throws -> Knowledge {
+        var facts = around.stored
         if let knownAt {
-            let positions = Set(facts.flatMap(\.positions))
-            facts = Array(try await fold(positions.sorted(), Set(stored.keys), streamId, knownAt).values)
+            let positions = Set(facts.values.flatMap(\.positions))
+            facts = try await fold(positions.sorted(), Set(facts.keys), stream.streamId, knownAt)
         }
-
-        var links: [CustomerLinks.Link] = []
-        for row in try await pool.query(
-            CustomerReadStatements.linksKnownAt,
-            [Parameter(streamId), .array(backendIds), Parameter(knownAt ?? .latest)],
-            deadline: .now + Limits.readWaitMax)
-        {
-            guard let key = try row.customerKey(at: 1) else { continue }
-            links.append(
-                CustomerLinks.Link(
-                    backendCustomerId: ByteString(try row.value(at: 0)), key: key, position: try row.value(at: 3),
-                    replacedPosition: try row.optional(at: 4), basis: try row.linkBasis(at: 5)))
-        }
-        let evidence = facts.map { $0.ownershipEvidence() }
-        let tokens = reached.keys.union(asked).filter { $0.kind == .account }
-            .union(evidence.flatMap(\.purchases).map(\.token))
+        // A purchase may have had another token then.
+        let tokens = Set(facts.values.flatMap { $0.ownershipEvidence().purchases.map(\.token) })
+            .subtracting(around.keys)
         return Knowledge(
-            streamId: streamId, app: stream.app, joinedApp: stream.joinedApp, facts: facts, links: CustomerLinks(links),
-            policy: stream.policy, sharedTokens: try await sharedTokens(among: tokens, streamId),
-            products: stream.products)
+            streamId: stream.streamId, app: stream.app, joinedApp: stream.joinedApp, facts: Array(facts.values),
+            links: CustomerLinks(around.links), policy: stream.policy,
+            sharedTokens: around.sharedTokens.union(try await sharedTokens(among: tokens, stream.streamId)),
+            products: stream.products, entitlements: stream.entitlements,
+            skips: around.skips.filter { facts[$0.originalTransactionId] != nil }
+                .sorted { ($0.position, $0.originalTransactionId) < ($1.position, $1.originalTransactionId) },
+            notices: around.notices.sorted { $0.position < $1.position })
     }
 
     private func sharedTokens(
         among tokens: Set<CustomerKey>, _ streamId: Int32
     ) async throws(PostgresError) -> Set<CustomerKey> {
         var shared: Set<CustomerKey> = []
+        guard !tokens.isEmpty else { return shared }
         for row in try await pool.query(
             CustomerReadStatements.sharedTokens, [Parameter(streamId), .array(tokens.map(\.id.text).sorted())],
             deadline: .now + Limits.readWaitMax)
@@ -257,12 +270,26 @@ extension CustomerReader {
         }
         return mapping
     }
+
+    /// The same in a column with pairs of a product and an entitlement.
+    private static func mapping(_ row: Row, at column: Int) throws -> [String: [String]] {
+        guard let text = try row.optional(JSONText.self, at: column) else { return [:] }
+        var mapping: [String: [String]] = [:]
+        for pair in try JSONDocument(text.utf8).root.elements {
+            guard let product = pair.elements.first?.string, let entitlement = pair.elements.last?.string else {
+                continue
+            }
+            mapping[product, default: []].append(entitlement)
+        }
+        return mapping
+    }
 }
 
 /// A customer as it was known.
 private struct PastCustomer: CustomerMatch {
     struct Part: Sendable {
         let app: String
+        let entitlements: [String: [String]]
         let subscriptions: [Subscription]
     }
 

@@ -130,27 +130,20 @@ package struct CustomerReader: Sendable {
     package func history(
         _ reference: Reference, at instant: Instant, through last: Instant, limit: Int
     ) async throws(ReadError) -> Answer<History> {
-        try await answer(reference, instant) { stored in
-            let owned = try await owned(by: stored)
-            let changes = owned.flatMap { owned in
-                owned.subscription.history(
-                    ownedDuring: owned.intervals, through: last, endings: owned.endings
-                ).map { entry in
-                    var entry = entry
-                    entry.joinedApp = owned.joinedApp
-                    return entry
-                }
-            }
-            let notices = try await notices(of: stored, owned).filter { $0.notice.at <= last }.map {
-                notice, joinedApp in
-                var entry = HistoryEntry(notice)
-                entry.joinedApp = joinedApp
-                return entry
-            }
-            let entries = (changes + notices).sorted(by: HistoryEntry.isNewer)
+        try await explained(Question(reference, at: instant), knownAt: nil).map { customer in
+            let entries = customer.history(through: last)
             return History(
-                identity: stored.identity, entries: Array(entries.prefix(limit)), hasMore: entries.count > limit)
+                identity: customer.identity, entries: Array(entries.prefix(limit)), hasMore: entries.count > limit)
         }
+    }
+
+    /// A subscription that a customer owns or owned.
+    struct OwnedSubscription {
+        /// With all of its access, also that of other owners.
+        let subscription: Subscription
+        var intervals: [OwnedInterval]
+        /// The app that has it, if it is not the answer's but joined with it.
+        let joinedApp: String?
     }
 
     /// The subscriptions that a customer owns or owned, in byte order of their ids.
@@ -191,12 +184,9 @@ package struct CustomerReader: Sendable {
             let facts = try SubscriptionFacts(
                 originalTransactionId: id, json: try JSONDocument(try row.value(JSONText.self, at: 1).utf8).root)
             let subscription = Subscription(facts, products: part.products)
-            let isCut = !subscription.refunded.isEmpty || subscription.access.contains { $0.cut != nil }
             owned.append(
                 OwnedSubscription(
-                    subscription: subscription, intervals: [interval], positions: facts.positions,
-                    joinedApp: part.app == app ? nil : part.app, voids: facts.voidsOfUnknownOrders,
-                    endings: isCut ? Subscription.endings(of: facts, products: part.products) : [:]))
+                    subscription: subscription, intervals: [interval], joinedApp: part.app == app ? nil : part.app))
         }
         return owned
     }

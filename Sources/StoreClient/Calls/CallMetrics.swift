@@ -39,11 +39,11 @@ struct CallMetrics<Host: StoreHost>: Sendable {
     ///   - results: The values of its label `result`.
     ///   - countsWaits: Whether calls that wait for the budget are counted.
     init(
-        _ prefix: String, series: [CounterTable.Label], results: [CallLabel], countsWaits: Bool = false,
+        _ prefix: String, series: [MetricLabel], results: [CallLabel], countsWaits: Bool = false,
         factory: any MetricsFactory
     ) {
         calls = CounterTable(
-            "\(prefix)_requests_total", series + [CounterTable.Label("result", results)], factory: factory)
+            "\(prefix)_requests_total", series + [MetricLabel("result", results)], factory: factory)
         breakers = Dictionary(
             uniqueKeysWithValues: Host.allCases.map { host in
                 let gauge = Gauge(

@@ -53,7 +53,7 @@ package final class GoogleClient: Sendable {
         callsOfDay = Gauge(label: "subledger_google_calls_of_day", factory: factory)
         callsOfDay.record(0)
         tokensIssued = CounterTable(
-            "subledger_google_access_tokens_total", [CounterTable.Label("result", ["issued", "failed"])],
+            "subledger_google_access_tokens_total", [MetricLabel("result", ["issued", "failed"])],
             factory: factory)
         tokens = CallTokens(clock: clock)
         caller = StoreCaller(
@@ -64,7 +64,7 @@ package final class GoogleClient: Sendable {
                 permissionRejected: "account may not ask the Play Developer API about the app"),
             transport: transport, clock: clock, random: random,
             metrics: CallMetrics(
-                "subledger_google", series: [CounterTable.Label("quota", PlayRequest.Quota.allCases)],
+                "subledger_google", series: [MetricLabel("quota", PlayRequest.Quota.allCases)],
                 results: [
                     .answered, .notFound, .gone, .refused, .unauthorised, .forbidden, .rateLimited, .temporary,
                     .unreadable, .noAnswer,

@@ -4,7 +4,7 @@ import PlayStore
 import Synchronization
 
 /// The keys with which Google signs the tokens of its pushes: fetched when first needed, and kept as long as Google says.
-package final class GoogleSigningKeys: Sendable {
+package final class GoogleSigningKeys: PushKeys {
     private struct State: Sendable {
         var keys = JSONWebKeySet.empty
         var fetchedAt: ContinuousClock.Instant?
@@ -31,7 +31,6 @@ package final class GoogleSigningKeys: Sendable {
         self.logger = logger
     }
 
-    /// The keys as far as they are known and still valid; empty if none is.
     package var known: JSONWebKeySet {
         let now = clock.now()
         return state.withLock { state in
@@ -40,10 +39,7 @@ package final class GoogleSigningKeys: Sendable {
         }
     }
 
-    /// The keys, fetched again for a token with an unknown one, at most once a minute.
-    ///
-    /// - Returns: Nil if they cannot be fetched, or many callers wait for them: it is not known then whether the token is
-    ///   genuine.
+    /// Fetches at most once a minute. Nil also if many callers wait for the keys.
     package func fetched() async -> JSONWebKeySet? {
         let now = clock.now()
         let found = state.withLock { state -> Found in

@@ -29,15 +29,25 @@ struct PurchaseLinks: Sendable {
     func link(
         _ events: [Event], to customerId: String, in stream: StreamKey, basis: LinkStatement.Basis = .purchase
     ) async throws -> Outcome {
+        try await link(
+            Self.newestFirst(events), handingIn: Self.accountTokens(events), to: customerId, in: stream, basis: basis)
+    }
+
+    /// Like ``link(_:to:in:basis:)``, for the purchases of events that were linked before.
+    ///
+    /// - Parameter tokens: The account tokens of the purchases.
+    func link(
+        _ purchases: [String], handingIn tokens: Set<CustomerKey> = [], to customerId: String, in stream: StreamKey,
+        basis: LinkStatement.Basis = .purchase
+    ) async throws -> Outcome {
         var outcome = Outcome()
-        let purchases = Self.newestFirst(events)
         guard !purchases.isEmpty else { return outcome }
         let now = clock.date()
         let owners = try await log.linkedOwners(of: purchases, in: stream, at: now)
         outcome.isOfOtherCustomer = !owners.subtracting([ByteString(customerId)]).isEmpty
         switch try await links.add(
             purchases.map { CustomerKey(.subscription, $0) }, to: customerId, basis: basis,
-            handingIn: Self.accountTokens(events), in: stream, receivedAt: now)
+            handingIn: tokens, in: stream, receivedAt: now)
         {
         case .stated(let position, _):
             outcome.isLinked = true

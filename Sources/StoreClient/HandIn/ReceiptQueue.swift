@@ -6,11 +6,11 @@ import Logging
 /// Any number of servers may run one: each claims receipts that no other asks about. A claim ends soon after
 /// its server dies, so no receipt is forgotten.
 package struct ReceiptQueue: Sendable {
-    private let service: HandInService
+    private let service: ReceiptHandIn
     private let clock: StoreClock
     private let logger: Logger
 
-    package init(service: HandInService, clock: StoreClock, logger: Logger) {
+    package init(service: ReceiptHandIn, clock: StoreClock, logger: Logger) {
         self.service = service
         self.clock = clock
         self.logger = logger

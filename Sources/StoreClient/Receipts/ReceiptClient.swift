@@ -30,7 +30,7 @@ package final class ReceiptClient: Sendable {
                 permissionRejected: "account may not ask the App Store about the app"),
             transport: transport, clock: clock, random: random,
             metrics: CallMetrics(
-                "subledger_store", series: [CounterTable.Label("host", ReceiptHost.allCases)],
+                "subledger_store", series: [MetricLabel("host", ReceiptHost.allCases)],
                 results: ReceiptCall.labels, countsWaits: true, factory: factory), logger: logger)
     }
 

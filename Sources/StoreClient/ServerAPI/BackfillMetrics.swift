@@ -1,8 +1,8 @@
+import EventLog
 import Metrics
 import Subscriptions
 
-/// Metrics of histories that are read without a command. Created at start, so that the first occurrence of each is visible
-/// as an increase from zero.
+/// Metrics of histories that are read without a command.
 struct BackfillMetrics: Sendable {
     /// The label of an account's result.
     enum Result: String, CaseIterable {
@@ -12,50 +12,28 @@ struct BackfillMetrics: Sendable {
         case unavailable
     }
 
-    private let results: [String: [Result: Counter]]
-    private let waiting: [StreamKey: Gauge]
-    private let open: [StreamKey: Gauge]
+    private let results: CounterTable
+    private let waiting: StreamGauges
+    private let open: StreamGauges
 
     /// - Parameter apps: Their bundle ids.
     init(apps: [String], factory: any MetricsFactory) {
-        var results: [String: [Result: Counter]] = [:]
-        var waiting: [StreamKey: Gauge] = [:]
-        var open: [StreamKey: Gauge] = [:]
-        for app in apps {
-            for result in Result.allCases {
-                let counter = Counter(
-                    label: "subledger_backfill_accounts_total",
-                    dimensions: [("app", app), ("result", result.rawValue)], factory: factory)
-                counter.increment(by: 0)
-                results[app, default: [:]][result] = counter
-            }
-            for environment in [Environment.production, .sandbox] {
-                let gauge = Gauge(
-                    label: "subledger_backfill_waiting_events",
-                    dimensions: [("app", app), ("environment", environment.rawValue)], factory: factory)
-                gauge.record(0)
-                waiting[StreamKey(app: app, environment: environment)] = gauge
-                let accounts = Gauge(
-                    label: "subledger_backfill_accounts_open",
-                    dimensions: [("app", app), ("environment", environment.rawValue)], factory: factory)
-                accounts.record(0)
-                open[StreamKey(app: app, environment: environment)] = accounts
-            }
-        }
-        self.results = results
-        self.waiting = waiting
-        self.open = open
+        results = CounterTable(
+            "subledger_backfill_accounts_total",
+            [MetricLabel("app", apps), MetricLabel("result", Result.allCases)], factory: factory)
+        waiting = StreamGauges("subledger_backfill_waiting_events", apps: apps, factory: factory)
+        open = StreamGauges("subledger_backfill_accounts_open", apps: apps, factory: factory)
     }
 
     func note(_ result: Result, of app: String) {
-        results[app]?[result]?.increment()
+        results.increment([app, result.rawValue])
     }
 
     func note(open accounts: Int64, in stream: StreamKey) {
-        open[stream]?.record(accounts)
+        open.record(accounts, of: stream)
     }
 
     func note(waiting events: Int64, in stream: StreamKey) {
-        waiting[stream]?.record(events)
+        waiting.record(events, of: stream)
     }
 }

@@ -40,8 +40,8 @@ package final class ServerAPIClient: Sendable {
             metrics: CallMetrics(
                 "subledger_store_api",
                 series: [
-                    CounterTable.Label("host", ReceiptHost.allCases),
-                    CounterTable.Label("endpoint", ServerAPIEndpoint.allCases),
+                    MetricLabel("host", ReceiptHost.allCases),
+                    MetricLabel("endpoint", ServerAPIEndpoint.allCases),
                 ],
                 results: [
                     .answered, .notFound, .refused, .unauthorised, .rateLimited, .temporary, .unreadable, .noAnswer,

@@ -62,8 +62,7 @@ extension Subscription {
         }
         if let suspension = suspension(at: instant) { return suspension.status }
         if consumables != nil { return .owned }
-        // Of Google's purchases, the times of suspension are all that is known about retries.
-        guard purchases.isEmpty else { return .expired }
+        guard reportsRetries else { return .expired }
         let renewal = renewal(at: instant)
         let isRetrying =
             renewal.isInBillingRetryPeriod == true

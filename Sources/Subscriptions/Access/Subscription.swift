@@ -16,6 +16,8 @@ package struct Subscription: Sendable, Hashable {
     /// The purchases on Google Play, oldest first; empty for other stores.
     package let purchases: [PlayPurchase]
     private let products: ProductCatalog
+    /// See ``StoreBook/reportsRetries``.
+    let reportsRetries: Bool
 
     /// A transaction merged from all reports about it; later reports take precedence.
     package struct ResolvedTransaction: Sendable, Hashable {
@@ -114,15 +116,12 @@ package struct Subscription: Sendable, Hashable {
         for (_, move) in moves.sorted(by: { $0.key < $1.key }) { rules.collect(.movingAway(move)) }
         self.products = products
         originalTransactionId = facts.originalTransactionId
-        let line = facts.purchases.isEmpty ? nil : PurchaseLine(facts)
-        let bought = line?.resolve(&rules)
-        var transactions =
-            bought?.transactions
-            ?? Self.applyAccountDeletions(
-                to: Self.markUpgrades(Self.settleCopies(Self.resolve(facts, &rules), facts, products, &rules)), facts,
-                &rules)
-        renewals = bought?.renewals ?? facts.orderedRenewals
-        purchases = line?.purchases ?? []
+        let book = facts.book
+        let resolved = book.resolve(products, &rules)
+        var transactions = resolved.transactions
+        renewals = resolved.renewals
+        purchases = resolved.purchases
+        reportsRetries = book.reportsRetries
         reports = ReportSummary(facts)
         var paid: [AccessPeriod] = []
         var refunded: [AccessPeriod] = []
@@ -153,12 +152,8 @@ package struct Subscription: Sendable, Hashable {
         }
         self.transactions = transactions
         self.refunded = refunded
-        let grace: [AccessPeriod]
-        if let bought {
-            grace = bought.grace
-        } else {
-            grace = Self.gracePeriods(transactions, renewals, paid, &rules)
-        }
+        let settled = ResolvedBook(transactions: transactions, renewals: renewals, grace: resolved.grace)
+        let grace = book.gracePeriods(settled, paid, &rules)
         access = (paid + grace).sorted { left, right in
             (left.start, left.end, left.transactionId) < (right.start, right.end, right.transactionId)
         }
@@ -249,7 +244,7 @@ package struct Subscription: Sendable, Hashable {
             }
     }
 
-    private static func resolve(
+    static func resolve(
         _ facts: SubscriptionFacts, _ rules: inout some RuleCollector
     ) -> [ResolvedTransaction] {
         var resolved: [String: ResolvedTransaction] = [:]
@@ -304,7 +299,7 @@ package struct Subscription: Sendable, Hashable {
     /// Every end of grace that was ever reported is kept, because Apple omits it after the subscription has recovered.
     /// The search for the failed period includes refunded transactions, so that a refund also removes the grace period
     /// instead of attaching it to an older transaction.
-    private static func gracePeriods(
+    static func gracePeriods(
         _ transactions: [ResolvedTransaction], _ renewals: [SubscriptionFacts.RenewalStatement],
         _ paid: [AccessPeriod], _ rules: inout some RuleCollector
     ) -> [AccessPeriod] {

@@ -57,10 +57,11 @@ extension Subscription {
     /// - Parameters:
     ///   - intervals: The intervals in which the customer owns it.
     ///   - instant: Only entries up to and including this instant are returned.
-    ///   - endings: See ``endings(of:products:)``.
+    ///   - rules: Those of the fold of the subscription.
     package func history(
-        ownedDuring intervals: [OwnedInterval], through instant: Instant, endings: [Instant: Int64] = [:]
+        ownedDuring intervals: [OwnedInterval], through instant: Instant, _ rules: [AppliedRule] = []
     ) -> [HistoryEntry] {
+        let endings = Self.endings(rules)
         let access = owned(during: intervals.map(\.interval)).access
         var entries = SubscriptionSnapshot.clockChanges(
             of: originalTransactionId, access, after: .earliest, through: instant
@@ -87,11 +88,9 @@ extension Subscription {
 
     /// The first event that states each early end of a period, or the refund of a purchase, by the time from which it
     /// counts.
-    package static func endings(of facts: SubscriptionFacts, products: ProductCatalog) -> [Instant: Int64] {
-        var rules = AppliedRules()
-        _ = Subscription(facts, products: products, explaining: &rules)
+    private static func endings(_ rules: [AppliedRule]) -> [Instant: Int64] {
         var endings: [Instant: Int64] = [:]
-        for rule in rules.all where rule.rule.effect == .cuts || rule.rule.effect == .removes {
+        for rule in rules where rule.rule.effect == .cuts || rule.rule.effect == .removes {
             guard let at = rule.at, let position = rule.positions.first else { continue }
             endings[at] = min(endings[at] ?? .max, position)
         }

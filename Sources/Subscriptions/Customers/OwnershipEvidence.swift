@@ -90,15 +90,14 @@ extension CustomerKey {
 }
 
 extension SubscriptionFacts {
-    /// Returns the evidence of who owns the subscription.
+    /// Returns the evidence of who owns a subscription of the App Store.
     ///
     /// The token of a transaction is the one in its latest report that has one, since the App Store signs transactions
     /// again when the app's server sets their token. A family-shared or assigned row carries the buyer's token, which
     /// does not identify the member; its `appTransactionId` is the member's own. A token without a purchase date says nothing
     /// about when its app user owned the subscription, and is ignored. A refund takes back the access, but not who made
     /// the purchase.
-    package func ownershipEvidence() -> OwnershipEvidence {
-        if !purchases.isEmpty || line != nil { return purchaseEvidence() }
+    func transactionEvidence() -> OwnershipEvidence {
         let moves = moves
         if !moves.isEmpty { return evidence(after: moves) }
         struct Row {

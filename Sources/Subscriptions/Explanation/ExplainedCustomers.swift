@@ -17,6 +17,8 @@ package struct ExplainedCustomers: Sendable {
         var rules: [AppliedRule]
         /// The positions of all events about it.
         let positions: Set<Int64>
+        /// See ``SubscriptionFacts/voidsOfUnknownOrders``.
+        let voids: [CustomerNotice]
         /// The ids that say whose the subscription is, its own included.
         let keys: Set<CustomerKey>
         /// Those that products grant, by product.
@@ -64,6 +66,7 @@ package struct ExplainedCustomers: Sendable {
             lines.append(
                 Line(
                     subscription: subscription, rules: rules.all, positions: facts.positions,
+                    voids: facts.voidsOfUnknownOrders,
                     keys: Set(own.edges.keys).union([own.subscription]).union(
                         subscription.purchases.map { CustomerKey(.subscription, $0.purchaseToken) }),
                     entitlements: entitlements))
@@ -94,6 +97,10 @@ package struct ExplainedCustomers: Sendable {
         package let intervals: [OwnedInterval]
         /// The app that has it, if it is not the answer's but joined with it.
         package let joinedApp: String?
+        /// The positions of all events with facts about it.
+        package let positions: Set<Int64>
+        /// Those of ``SubscriptionFacts/voidsOfUnknownOrders`` that happened while the customer owned it.
+        package let voids: [CustomerNotice]
         fileprivate let rules: [AppliedRule]
 
         /// With the access that the customer has or had by owning it.
@@ -104,6 +111,17 @@ package struct ExplainedCustomers: Sendable {
         /// - Parameter instant: Only what happened up to and including this instant is returned.
         package func chronicle(through instant: Instant) -> [ChronicleEntry] {
             Chronicle(of: subscription, ownedDuring: intervals, rules, through: instant).entries
+        }
+
+        /// What the customer gained and lost by owning it, in no particular order.
+        ///
+        /// - Parameter instant: Only what happened up to and including this instant is returned.
+        package func history(through instant: Instant) -> [HistoryEntry] {
+            subscription.history(ownedDuring: intervals, through: instant, rules).map { entry in
+                var entry = entry
+                entry.joinedApp = joinedApp
+                return entry
+            }
         }
     }
 
@@ -119,6 +137,8 @@ package struct ExplainedCustomers: Sendable {
             guard !intervals.isEmpty else { return nil }
             return OwnedLine(
                 subscription: line.subscription, intervals: intervals.united, joinedApp: line.joinedApp,
+                positions: line.positions,
+                voids: line.voids.filter { void in intervals.contains { $0.interval.contains(void.at) } },
                 rules: line.rules)
         }
     }

@@ -32,7 +32,7 @@ extension Explanation {
     }
 }
 
-extension Explanation.Statement {
+extension Explanation.CitedEvent {
     /// What the store calls it, such as `SUBSCRIBED INITIAL_BUY`, or what it is.
     package var words: String {
         let known = EventSource(rawValue: source)

@@ -37,11 +37,11 @@ package struct Explanation: Sendable, Hashable {
         /// The events that are the evidence, ascending.
         package let positions: [Int64]
         /// The same events with their sources, if they have been looked up.
-        package fileprivate(set) var by: [Statement] = []
+        package fileprivate(set) var by: [CitedEvent] = []
     }
 
     /// An event that is evidence.
-    package struct Statement: Sendable, Hashable {
+    package struct CitedEvent: Sendable, Hashable {
         package let position: Int64
         /// See ``EventSource``.
         package let source: String
@@ -83,7 +83,7 @@ package struct Explanation: Sendable, Hashable {
 
 extension Explanation {
     /// An event that a reason names.
-    package struct Evidence: Sendable, Hashable {
+    package struct EventID: Sendable, Hashable {
         /// See ``Reason/joinedApp``.
         package let joinedApp: String?
         package let position: Int64
@@ -95,12 +95,12 @@ extension Explanation {
     }
 
     /// The events of all reasons.
-    package var evidence: Set<Evidence> {
+    package var evidence: Set<EventID> {
         Set((because + against + [restated?.reason].compactMap(\.self)).flatMap(\.evidence))
     }
 
     /// Adds the sources of events.
-    package func stated(by statements: [Evidence: Statement]) -> Explanation {
+    package func stated(by statements: [EventID: CitedEvent]) -> Explanation {
         func stated(_ reason: Reason) -> Reason {
             var reason = reason
             reason.by = reason.evidence.compactMap { statements[$0] }
@@ -180,8 +180,8 @@ extension Explanation.Reason {
             && period == other.period
     }
 
-    fileprivate var evidence: [Explanation.Evidence] {
-        positions.map { Explanation.Evidence(joinedApp: joinedApp, position: $0) }
+    fileprivate var evidence: [Explanation.EventID] {
+        positions.map { Explanation.EventID(joinedApp: joinedApp, position: $0) }
     }
 }
 
@@ -310,7 +310,7 @@ extension Explanation.Reason {
             guard let position = json["position"]?.int64, let source = json["source"]?.string,
                 let receivedAt = json.instantMember("receivedAt")
             else { return nil }
-            return Explanation.Statement(
+            return Explanation.CitedEvent(
                 position: position, source: source, type: json["type"]?.string, subtype: json["subtype"]?.string,
                 receivedAt: receivedAt)
         }

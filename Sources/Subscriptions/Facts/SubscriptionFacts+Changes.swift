@@ -9,7 +9,7 @@ extension SubscriptionFacts {
     /// - Parameter receivedAt: Our clock at the receipt of the event.
     package func isChanged(by event: Event, receivedAt: Instant, products: ProductCatalog = .empty) -> Bool {
         let changed = adding(event, receivedAt: receivedAt)
-        if changed.purchaseLinks != purchaseLinks { return true }
+        if changed.succession != succession { return true }
         return Knowledge(self, products) != Knowledge(changed, products)
     }
 
@@ -56,7 +56,7 @@ private struct Knowledge: Equatable {
     let purchases: [Purchase]
     /// What Google reported besides the answers about purchases: orders, voids, and the times of notifications.
     let reports: Set<PurchaseFact>
-    /// What says whose the subscription is.
+    /// See ``StoreBook/hiddenOwners``.
     let owners: Set<CustomerKey>
 
     init(_ facts: SubscriptionFacts, _ products: ProductCatalog) {
@@ -77,7 +77,7 @@ private struct Knowledge: Equatable {
                 expiryTime: $0.expiryTime, autoResumeTime: $0.autoResumeTime, isAcknowledged: $0.isAcknowledged)
         }
         reports = Set(facts.purchases.keys.compactMap(\.purchase.fact.report))
-        owners = facts.purchases.isEmpty ? [] : Set(facts.ownershipEvidence().edges.keys)
+        owners = facts.book.hiddenOwners
     }
 }
 

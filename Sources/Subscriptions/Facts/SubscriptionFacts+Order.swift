@@ -46,7 +46,7 @@ extension SubscriptionFacts {
         }
     }
 
-    var renewalsInOrder: [(key: StatedRenewal, value: Evidence)] {
+    var renewalsInOrder: [(key: StatedRenewal, value: Provenance)] {
         inOrder(renewals) { key, value in
             Order(
                 statedAt: key.statedAt, isSigned: key.isSigned, receivedAt: value.receivedAt,
@@ -55,7 +55,7 @@ extension SubscriptionFacts {
     }
 
     /// Google's facts by the time of the answer. Nothing else counts, so that the order of arrival does not.
-    var purchasesInOrder: [(key: StatedPurchase, value: Evidence)] {
+    var purchasesInOrder: [(key: StatedPurchase, value: Provenance)] {
         if purchases.count < 2 { return Array(purchases) }
         return purchases.sorted { left, right in
             if left.key.statedAt != right.key.statedAt { return left.key.statedAt < right.key.statedAt }

@@ -7,11 +7,11 @@ import Encoding
 package struct SubscriptionFacts: Sendable, Hashable {
     package let originalTransactionId: String
     package private(set) var transactions: [Canonical<Transaction>: Statement] = [:]
-    package private(set) var renewals: [StatedRenewal: Evidence] = [:]
+    package private(set) var renewals: [StatedRenewal: Provenance] = [:]
     /// The times at which the Apple Account was reported as deleted.
-    package private(set) var accountDeletions: [Instant: Evidence] = [:]
+    package private(set) var accountDeletions: [Instant: Provenance] = [:]
     /// What Google reported about the purchases of the subscription.
-    package internal(set) var purchases: [StatedPurchase: Evidence] = [:]
+    package internal(set) var purchases: [StatedPurchase: Provenance] = [:]
     /// Set for a purchase that continues another one: the facts are those of the subscription named here.
     package internal(set) var line: Line?
     /// The positions of all events with facts about the subscription.
@@ -103,7 +103,8 @@ package struct SubscriptionFacts: Sendable, Hashable {
         }
     }
 
-    package struct Evidence: Sendable, Hashable {
+    /// Where a fact comes from, which may be reported often.
+    package struct Provenance: Sendable, Hashable {
         /// When it was last received: of unsigned reports with equal times, the one received last takes precedence.
         package var receivedAt: Instant
         /// The position of the first event that reported it.
@@ -114,8 +115,8 @@ package struct SubscriptionFacts: Sendable, Hashable {
             self.position = position
         }
 
-        /// The evidence of a fact that was reported once more.
-        init(_ known: Evidence?, receivedAt: Instant, position: Int64) {
+        /// That of a fact that was reported once more.
+        init(_ known: Provenance?, receivedAt: Instant, position: Int64) {
             self.receivedAt = max(known?.receivedAt ?? receivedAt, receivedAt)
             self.position = min(known?.position ?? position, position)
         }
@@ -184,15 +185,15 @@ package struct SubscriptionFacts: Sendable, Hashable {
         for stated in facts.renewals {
             let renewal = StatedRenewal(
                 renewal: stated.fact, statedAt: stated.signedDate ?? statedAt, isSigned: stated.signedDate != nil)
-            renewals[renewal] = Evidence(renewals[renewal], receivedAt: receivedAt, position: position)
+            renewals[renewal] = Provenance(renewals[renewal], receivedAt: receivedAt, position: position)
         }
         if facts.isAccountDeleted {
-            accountDeletions[statedAt] = Evidence(
+            accountDeletions[statedAt] = Provenance(
                 accountDeletions[statedAt], receivedAt: receivedAt, position: position)
         }
         for stated in facts.purchases {
             let purchase = StatedPurchase(purchase: stated.fact, statedAt: statedAt)
-            purchases[purchase] = Evidence(purchases[purchase], receivedAt: receivedAt, position: position)
+            purchases[purchase] = Provenance(purchases[purchase], receivedAt: receivedAt, position: position)
         }
         positions.insert(position)
         if let companion = companion.map(ByteString.init) {
@@ -331,11 +332,11 @@ extension SubscriptionFacts {
             let stated = StatedRenewal(
                 renewal: Canonical(try RenewalInfo(json: fact), text: fact.bytes), statedAt: statement.statedAt,
                 isSigned: statement.isSigned)
-            renewals[stated] = Evidence(receivedAt: statement.receivedAt, position: statement.position)
+            renewals[stated] = Provenance(receivedAt: statement.receivedAt, position: statement.position)
         }
         for element in json["accountDeletions"]?.elements ?? [] {
             let statement = try Statement(json: element)
-            accountDeletions[statement.statedAt] = Evidence(
+            accountDeletions[statement.statedAt] = Provenance(
                 receivedAt: statement.receivedAt, position: statement.position)
         }
         for element in json["purchases"]?.elements ?? [] {
@@ -343,7 +344,7 @@ extension SubscriptionFacts {
             let fact = try element.requiredFact()
             let stated = StatedPurchase(
                 purchase: Canonical(try PurchaseFact(json: fact), text: fact.bytes), statedAt: statement.statedAt)
-            purchases[stated] = Evidence(receivedAt: statement.receivedAt, position: statement.position)
+            purchases[stated] = Provenance(receivedAt: statement.receivedAt, position: statement.position)
         }
         if let json = json["line"] {
             guard let position = json["position"]?.int64 else { throw FactsError(member: "line") }

@@ -182,18 +182,7 @@ package struct DedupeKey: Sendable, Hashable {
     package var hexadecimal: String { Hex.text(bytes) }
 }
 
-/// A field that could not be decoded. The rest of its notification is used.
-package struct Defect: Sendable, Hashable {
-    /// The path of the field, such as `unified_receipt.latest_receipt_info[2].expires_date_ms`.
-    package let path: String
-    /// The problem, without the value unless it is a word of the store that this version does not know.
-    package let problem: String
-
-    package init(path: String, problem: String) {
-        self.path = path
-        self.problem = problem
-    }
-
+extension Defect {
     /// A cancellation notification contains no cancelled purchase, so access that should have ended continues.
     package static let cancellationWithoutPurchase = Defect(
         path: "cancellation_date_ms", problem: "is of a purchase that the receipt does not hold")

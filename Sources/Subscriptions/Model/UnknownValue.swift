@@ -1,3 +1,5 @@
+import Encoding
+
 /// A value that this version does not know, in a field that decides access, ownership or money: access ends at the stated
 /// date at most, nothing is taken back because of it, and a defect and a metric name it.
 package enum UnknownValue {

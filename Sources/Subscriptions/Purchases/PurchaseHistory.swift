@@ -53,7 +53,7 @@ struct PurchaseHistory {
     }
 
     /// Adds the next fact. Call ``finish(replacedBy:)`` after the last one.
-    mutating func add(_ stated: SubscriptionFacts.StatedPurchase, _ evidence: SubscriptionFacts.Evidence) {
+    mutating func add(_ stated: SubscriptionFacts.StatedPurchase, _ evidence: SubscriptionFacts.Provenance) {
         switch stated.purchase.fact {
         case .snapshot(let snapshot):
             answers.append(

@@ -14,7 +14,7 @@ struct PurchaseLine {
             let token = stated.purchase.fact.purchaseToken
             byToken[token, default: PurchaseHistory(purchaseToken: token)].add(stated, evidence)
         }
-        let links = facts.purchaseLinks
+        let links = facts.succession
         var successors: [String: [String]] = [:]
         for (token, continued) in links.links {
             for previous in continued {
@@ -44,7 +44,7 @@ struct PurchaseLine {
 
     /// The app user of the nearest purchase that this one continues: a plan change does not repeat it.
     private static func inheritedAccount(
-        of token: String, _ links: PurchaseLinks, _ histories: [String: PurchaseHistory]
+        of token: String, _ links: PurchaseSuccession, _ histories: [String: PurchaseHistory]
     ) -> String? {
         var (seen, next): (Set<String>, String?) = ([], token)
         while let current = next, seen.insert(current).inserted {

@@ -60,15 +60,15 @@ extension Dictionary where Key == String, Value: SubscriptionState {
 
     /// The purchases whose facts are needed to fold facts about some: the subscriptions to which these lead, and all
     /// purchases of those that a new link joins.
-    package func purchasesToLoad(about purchaseTokens: Set<String>, joining links: PurchaseLinks) -> Set<String> {
+    package func purchasesToLoad(about purchaseTokens: Set<String>, joining links: PurchaseSuccession) -> Set<String> {
         var needed = Set(purchaseTokens.map { line(of: $0) })
         for (purchaseToken, all) in links.links {
             for continued in all {
                 let lines = [line(of: purchaseToken), line(of: continued)]
                 needed.formUnion(lines)
-                let known = facts(of: lines[0])?.purchaseLinks
+                let known = facts(of: lines[0])?.succession
                 guard lines[0] != lines[1] || known?.contains(purchaseToken, continued) != true else { continue }
-                for line in lines { needed.formUnion(facts(of: line)?.purchaseLinks.members ?? []) }
+                for line in lines { needed.formUnion(facts(of: line)?.succession.members ?? []) }
             }
         }
         return needed
@@ -76,9 +76,9 @@ extension Dictionary where Key == String, Value: SubscriptionState {
 
     private mutating func join(_ purchaseToken: String, to continued: String, position: Int64) -> String {
         let (own, other) = (line(of: purchaseToken), line(of: continued))
-        var links = self.facts(of: own)?.purchaseLinks ?? PurchaseLinks()
+        var links = self.facts(of: own)?.succession ?? PurchaseSuccession()
         if own == other, links.contains(purchaseToken, continued) { return own }
-        if own != other { links.add(self.facts(of: other)?.purchaseLinks ?? PurchaseLinks()) }
+        if own != other { links.add(self.facts(of: other)?.succession ?? PurchaseSuccession()) }
         links.add(own)
         links.add(other)
         links.add(purchaseToken, to: continued)
@@ -101,7 +101,7 @@ extension Dictionary where Key == String, Value: SubscriptionState {
 }
 
 /// Which purchases of a subscription continue which.
-package struct PurchaseLinks: Sendable, Hashable {
+package struct PurchaseSuccession: Sendable, Hashable {
     package private(set) var members: Set<String> = []
     private(set) var links: [String: Set<String>] = [:]
 
@@ -115,7 +115,7 @@ package struct PurchaseLinks: Sendable, Hashable {
         links[purchaseToken, default: []].insert(continued)
     }
 
-    mutating func add(_ other: PurchaseLinks) {
+    mutating func add(_ other: PurchaseSuccession) {
         members.formUnion(other.members)
         links.merge(other.links) { $0.union($1) }
     }
@@ -136,8 +136,8 @@ package struct PurchaseLinks: Sendable, Hashable {
 
 extension SubscriptionFacts {
     /// All purchases that the facts name, and which continue which.
-    package var purchaseLinks: PurchaseLinks {
-        var links = PurchaseLinks()
+    package var succession: PurchaseSuccession {
+        var links = PurchaseSuccession()
         links.add(line?.originalTransactionId ?? originalTransactionId)
         for stated in purchases.keys {
             let fact = stated.purchase.fact
@@ -150,7 +150,7 @@ extension SubscriptionFacts {
     /// Adds all facts of another subscription.
     mutating func add(_ other: SubscriptionFacts) {
         for (purchase, evidence) in other.purchases {
-            var merged = Evidence(
+            var merged = Provenance(
                 purchases[purchase], receivedAt: evidence.receivedAt, position: evidence.position)
             merged.position = min(merged.position, evidence.position)
             purchases[purchase] = merged

@@ -14,6 +14,8 @@ struct Database {
     let durability: Durability.Settings
     /// Whether the tables are distributed over several nodes, see ``Distribution``.
     let isDistributed: Bool
+    /// See ``pool(for:logger:)``.
+    let pools = SharedPools()
 
     static let embeddedName = "subledger"
 

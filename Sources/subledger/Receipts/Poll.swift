@@ -36,26 +36,8 @@ struct Poll: AsyncParsableCommand {
         try await reportingFailures {
             let flags = database.values.merging(settings([(["apps", "file"], appsFile)])) { first, _ in first }
             let settings = Settings(flags: flags)
-            guard let app = try settings.apps().first(where: { $0.bundleId == app }) else {
-                throw SettingError(description: "app \(app) is not configured")
-            }
-            let logger = try settings.logger()
-            let store = StoreServices(
-                addresses: try settings.receiptAddresses(), apiAddresses: try settings.serverAPIAddresses(),
-                now: SystemClock.now, logger: logger)
-            let roots = try settings.roots()
-            let asked: Result<(Subscriptions.Environment, Checker.Checked)?, any Error>
-            do {
-                asked = .success(
-                    try await Database.withExisting(settings, logger: logger) { database in
-                        try await check(of: app, store, roots, database, logger: logger)
-                    })
-            } catch {
-                asked = .failure(error)
-            }
-            // Also after an error: the client must not be released with open connections.
-            await store.service.transport.shutDown()
-            let checked = try asked.get()
+            let app = try settings.app(self.app)
+            let checked = try await StoreSession.with(app, settings) { session in try await check(session) }
             guard let (environment, checked) = checked else {
                 printError("subledger: no subscription \(subscription) of \(app.bundleId) is known")
                 throw ExitCode.dataError
@@ -69,36 +51,16 @@ struct Poll: AsyncParsableCommand {
     }
 
     /// Asks in the first environment that has the subscription; nil if none has.
-    private func check(
-        of app: App, _ store: StoreServices, _ roots: RootCertificates, _ database: Database, logger: Logger
-    ) async throws -> (Subscriptions.Environment, Checker.Checked)? {
-        try await database.check([.poller, .receiver])
-        let pools = (
-            poller: database.pool(.poller, limit: 2, logger: logger),
-            receiver: database.pool(.receiver, limit: 3, logger: logger)
-        )
-        let appender = Appender(pool: pools.receiver, logger: logger)
+    private func check(_ session: StoreSession) async throws -> (Subscriptions.Environment, Checker.Checked)? {
         let checker = Checker(
-            apps: [app], store: store,
-            verifier: NotificationVerifier(
-                apps: Apps([app]), signatures: SignatureVerifier(roots: roots)),
-            pool: pools.poller, appender: appender, logger: logger)
-        async let appending: Void = appender.run()
-        let result: Result<(Subscriptions.Environment, Checker.Checked)?, any Error>
-        do {
-            var found: (Subscriptions.Environment, Checker.Checked)?
-            for candidate in environment.map({ [$0.value] }) ?? [.production, .sandbox] where found == nil {
-                found = try await checker.checkNow(subscription, of: app, in: candidate).map { (candidate, $0) }
+            apps: [session.app], store: session.store, verifier: session.verifier, pool: session.poller,
+            appender: session.appender, logger: session.logger)
+        for candidate in environment.map({ [$0.value] }) ?? [.production, .sandbox] {
+            if let checked = try await checker.checkNow(subscription, of: session.app, in: candidate) {
+                return (candidate, checked)
             }
-            result = .success(found)
-        } catch {
-            result = .failure(error)
         }
-        await appender.stop()
-        await appending
-        await pools.poller.close()
-        await pools.receiver.close()
-        return try result.get()
+        return nil
     }
 
     private func line(_ checked: Checker.Checked, _ environment: Subscriptions.Environment) -> String {

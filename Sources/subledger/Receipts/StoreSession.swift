@@ -32,9 +32,8 @@ struct StoreSessionFlags: ParsableArguments {
     }
 }
 
-/// What a command has that asks the App Store Server API about an app and appends what it answers.
+/// What a command has that asks the App Store about an app and appends what it answers.
 struct StoreSession {
-    /// It has a key.
     let app: App
     let store: StoreServices
     let verifier: NotificationVerifier
@@ -48,12 +47,17 @@ struct StoreSession {
         _ flags: StoreSessionFlags, _ body: (StoreSession) async throws -> Value
     ) async throws -> Value {
         let settings = flags.merged
-        guard let app = try settings.apps().first(where: { $0.bundleId == flags.app }) else {
-            throw SettingError(description: "app \(flags.app) is not configured")
-        }
+        let app = try settings.app(flags.app)
         guard app.serverAPIKey != nil else {
             throw SettingError(description: "app \(app.bundleId) has no serverAPI key in the apps file")
         }
+        return try await with(app, settings, body)
+    }
+
+    /// The same for an app that may have no key.
+    static func with<Value: Sendable>(
+        _ app: App, _ settings: Settings, _ body: (StoreSession) async throws -> Value
+    ) async throws -> Value {
         let logger = try settings.logger()
         let roots = try settings.roots()
         let store = StoreServices(
@@ -103,5 +107,15 @@ struct StoreSession {
     static func reportRejectedKey() throws -> Never {
         printError("subledger: the App Store rejects the key of the app")
         throw ExitCode.configurationError
+    }
+}
+
+extension Settings {
+    /// The configured app.
+    func app(_ bundleId: String) throws -> App {
+        guard let app = try apps().first(where: { $0.bundleId == bundleId }) else {
+            throw SettingError(description: "app \(bundleId) is not configured")
+        }
+        return app
     }
 }

@@ -8,7 +8,6 @@ import Postgres
 struct AppenderServices {
     let service: AppenderService
     let durability: DurabilityWatch
-    let pool: PostgresPool
 
     var appender: Appender { service.appender }
 
@@ -32,11 +31,10 @@ struct AppenderServices {
                 logger.notice("customer links, receipts and signed transactions disabled: no app is configured")
             }
         }
-        // One connection for batches, one for creating streams, one for notifying the projector.
-        let pool = database.pool(.receiver, limit: 3, logger: logger)
+        let pool = database.pool(for: .appending, logger: logger)
         let durability = DurabilityWatch(pool: pool, logger: logger)
         let appender = Appender(pool: pool, durability: durability, logger: logger)
         return AppenderServices(
-            service: AppenderService(appender: appender), durability: durability, pool: pool)
+            service: AppenderService(appender: appender), durability: durability)
     }
 }

@@ -8,23 +8,20 @@ import StoreClient
 struct GoogleServices {
     let poller: PurchasePoller
     let voids: VoidAudits
-    let pools: [PostgresPool]
 
     /// - Parameter events: Hears of notifications, and is run by others; nil if rounds are made from outside.
     init(
         apps: [GoogleApp], store: StoreServices, appender: Appender, database: Database, elector: Elector,
         events: ChangeSignal? = nil, logger: Logger
     ) {
-        // A separate pool: many questions at a time must not delay Apple's checks.
-        let pool = database.pool(.poller, limit: 4, logger: logger)
+        let pool = database.pool(for: .asking, logger: logger)
         let queue = PurchaseQueue(pool: pool)
         let log = LogReader(pool: pool)
         let subscriptions = SubscriptionReader(pool: pool)
         // A question to Google never waits for a turn to link.
-        let linker = database.pool(.poller, limit: 2, logger: logger)
+        let linker = database.pool(for: .links, logger: logger)
         let links = LinkService(
             log: LogReader(pool: linker), appender: appender, apps: Set(apps.map(\.packageName)))
-        pools = [pool, linker]
         poller = PurchasePoller(
             client: store.google, apps: apps, queue: queue, log: log, subscriptions: subscriptions, appender: appender,
             links: links, leadership: StreamLeadership(elector, for: .google),
@@ -42,12 +39,11 @@ struct GoogleServices {
 /// What asks Google Play about the purchases that backends hand in.
 struct GoogleHandInServices {
     let purchases: PurchaseHandIn
-    let pools: [PostgresPool]
 
     init(apps: [GoogleApp], store: StoreServices, appender: Appender, database: Database, logger: Logger) {
-        let receiver = database.pool(.receiver, limit: 2, logger: logger)
-        let linker = database.pool(.receiver, limit: 2, logger: logger)
-        let reader = database.pool(.reader, limit: 2, logger: logger)
+        let receiver = database.pool(for: .handIns, logger: logger)
+        let linker = database.pool(for: .links, logger: logger)
+        let reader = database.pool(for: .background, logger: logger)
         let log = LogReader(pool: reader)
         purchases = PurchaseHandIn(
             client: store.google, apps: apps, queue: PurchaseQueue(pool: receiver), log: log,
@@ -55,6 +51,5 @@ struct GoogleHandInServices {
             links: LinkService(
                 log: LogReader(pool: linker), appender: appender, apps: Set(apps.map(\.packageName))),
             clock: store.clock, logger: logger)
-        pools = [receiver, linker, reader]
     }
 }

@@ -9,7 +9,6 @@ import StoreClient
 /// What delivers changes to endpoints, and passes notifications on.
 struct OutboundServices {
     let delivery: OutboundDelivery
-    let pools: [PostgresPool]
 
     struct Settings {
         /// Nil without one.
@@ -19,22 +18,21 @@ struct OutboundServices {
         var client = EndpointClientSettings(allowsPrivate: false)
     }
 
-    /// - Parameter events: This runs it.
+    /// - Parameters:
+    ///   - changes: Hears of changes.
+    ///   - events: Hears of events; the service runs it.
     init(
-        _ settings: Settings, events: ChangeSignal, clock: StoreClock, database: Database, elector: Elector,
-        logger: Logger
+        _ settings: Settings, changes: ChangeSignal, events: ChangeSignal, clock: StoreClock, database: Database,
+        elector: Elector, logger: Logger
     ) {
-        // Separate pools: deliveries must not wait for questions to stores, nor for readers.
-        let poller = database.pool(.poller, limit: 4, logger: logger)
-        let reader = database.pool(.reader, limit: 4, logger: logger)
-        let listener = database.configuration(.reader)
+        let poller = database.pool(for: .asking, logger: logger)
+        let reader = database.pool(for: .background, logger: logger)
         delivery = OutboundDelivery(
             pool: poller, changes: ChangeReader(pool: reader),
-            changeSignal: ChangeSignal(listener: listener, logger: logger),
+            changeSignal: changes,
             eventSignal: events,
             leadership: StreamLeadership(elector, for: .endpoints), forwards: settings.forwards,
             keyFile: settings.keyFile, settings: settings.client, clock: clock, logger: logger)
-        pools = [poller, reader]
     }
 }
 

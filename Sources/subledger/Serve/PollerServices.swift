@@ -13,7 +13,6 @@ struct PollerServices {
     /// Nil without a verifier.
     let backfills: HistoryBackfills?
     let consumption: ConsumptionSender
-    let pools: [PostgresPool]
 
     /// The work that one process does, in rounds.
     var rounds: [LedRounds.Round] { [audits?.rounds, backfills?.rounds, consumption.rounds].compactMap(\.self) }
@@ -29,11 +28,9 @@ struct PollerServices {
             logger.info(
                 "no subscription is checked with the App Store: no app has polling and a key or a shared secret")
         }
-        // A separate pool: receipts of many megabytes must not delay notifications or readers.
-        let pool = database.pool(.poller, limit: 4, logger: logger)
+        let pool = database.pool(for: .asking, logger: logger)
         let checker = Checker(
             apps: apps, store: store, verifier: verifier, pool: pool, appender: appender, logger: logger)
-        pools = [pool]
         let deliveries = DeliveryLog(pool: pool)
         audits = verifier.map { verifier in
             DeliveryAudits(

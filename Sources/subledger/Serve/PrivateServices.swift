@@ -1,3 +1,4 @@
+import AppStore
 import Encoding
 import EventLog
 import HTTPServer
@@ -5,14 +6,12 @@ import Logging
 import Outbound
 import Postgres
 import Readers
-import StoreClient
 
 /// The private listener. Every process has one, for its health and metrics. Only a reader serves backends on it.
 struct PrivateServices {
     let listener: Listener
-    /// Stops before the listener, because the listener waits for requests that wait for changes.
-    let changes: ChangeSignal?
-    let pools: [PostgresPool]
+    /// That of the health checks of a process that serves no backends.
+    let healthPool: PostgresPool?
 
     struct Settings {
         let address: ListenAddress
@@ -29,10 +28,9 @@ struct PrivateServices {
 
     init(
         _ settings: Settings, roles: Set<ServerRole>, database: Database, appender: Appender?,
-        receipts: HandInService?, devices: DeviceService?, googlePurchases: PurchaseHandIn?,
-        consumption: ConsumptionLog?, outbound: OutboundServices.Settings, health: [HealthCheck],
-        apps: Set<String>,
-        asked: AskedApps, appsWithKey: Set<String>,
+        handIns: HandInSources, consumption: ConsumptionLog?, outbound: OutboundServices.Settings,
+        health: [HealthCheck], apps: Set<String>, signingKeys: [String: ServerAPIKey], asked: AskedApps,
+        changes: ChangeSignal,
         metrics: MetricsRegistry, now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         let onListening: @Sendable (Int) async -> Void = { port in
@@ -41,17 +39,13 @@ struct PrivateServices {
         }
         let routes: PrivateRoutes
         if roles.contains(.reader) {
-            let pool = database.pool(.reader, limit: 8, logger: logger)
-            let productPool = database.pool(.products, limit: 1, logger: logger)
-            let authenticatorPool = database.pool(.authenticator, limit: 1, logger: logger)
-            // Two: a figure of one page must not wait for another's.
-            let figurePool = PostgresPool(database.figures, limit: 2, logger: logger)
-            // Requests that wait for their turn to link must not delay readers.
-            let linker = appender.map { _ in database.pool(.receiver, limit: 4, logger: logger) }
-            pools = [pool, productPool, authenticatorPool, figurePool] + [linker].compactMap(\.self)
+            let pool = database.pool(for: .requests, logger: logger)
+            let productPool = database.pool(for: .products, logger: logger)
+            let authenticatorPool = database.pool(for: .authenticator, logger: logger)
+            healthPool = nil
+            let figurePool = database.pool(for: .figures, logger: logger)
+            let linker = appender.map { _ in database.pool(for: .links, logger: logger) }
             let log = LogReader(pool: pool)
-            let signal = ChangeSignal(listener: database.configuration(.reader), logger: logger)
-            changes = signal
             let tokens = TokenCache(read: TokenReader(pool: authenticatorPool).active)
             let subscriptions = SubscriptionReader(pool: pool, asked: asked)
             let products = ProductStore(pool: productPool)
@@ -69,25 +63,23 @@ struct PrivateServices {
                 subscriptions: subscriptions, products: products, customers: customers,
                 links: linker.flatMap { linker in
                     appender.map { LinkService(log: LogReader(pool: linker), appender: $0, apps: apps) }
-                }, headKey: settings.headKey,
-                receipts: receipts,
-                devices: devices, googlePurchases: googlePurchases,
+                }, headKey: settings.headKey, handIns: handIns,
                 consumption: ConsumptionRoutes(
                     requests: ConsumptionLog(pool: pool), answers: consumption,
-                    policies: ConsumptionPolicies(pool: productPool), appsWithKey: appsWithKey, now: now),
+                    policies: ConsumptionPolicies(pool: productPool), appsWithKey: Set(signingKeys.keys), now: now),
+                offers: OfferRoutes(keys: signingKeys, now: now),
                 webhooks: WebhookRoutes(
                     admin: EndpointAdmin(
                         store: EndpointStore(pool: productPool), keyFile: outbound.keyFile, settings: outbound.client,
                         apps: apps, now: now)),
-                changes: ChangeReader(pool: pool), signal: signal, console: console, metrics: metrics, health: health,
+                changes: ChangeReader(pool: pool), signal: changes, console: console, metrics: metrics, health: health,
                 now: now, logger: logger)
         } else {
-            changes = nil
             // Health checks use the database role that the process has anyway.
             let role: Database.Role =
                 roles.contains(.receiver) ? .receiver : roles.contains(.projector) ? .projector : .poller
             let pool = database.pool(role, limit: 1, logger: logger)
-            pools = [pool]
+            healthPool = pool
             routes = PrivateRoutes(
                 health: [.database(LogReader(pool: pool))] + health, metrics: metrics, logger: logger)
         }

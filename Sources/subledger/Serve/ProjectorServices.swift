@@ -8,7 +8,6 @@ import StoreClient
 /// The services that fold the log.
 struct ProjectorServices {
     let projector: Projector
-    let pools: [PostgresPool]
 
     init(
         apps: [App], googleApps: [GoogleApp] = [], database: Database, now: @escaping @Sendable () -> Instant,
@@ -18,10 +17,8 @@ struct ProjectorServices {
         let ownership = apps.map { ($0.bundleId, $0.ownership) } + googleApps.map { ($0.packageName, $0.ownership) }
         var session = database.configuration(.projector)
         session.sessionSettings.merge(Projector.sessionSettings) { $1 }
-        let pool = PostgresPool(session, limit: Projector.connectionsMax, logger: logger)
-        pools = [pool]
         projector = Projector(
-            pool: pool, listener: session,
+            pool: database.pool(for: .projecting, logger: logger), listener: session,
             ownership: Dictionary(ownership) { first, _ in first },
             joins: googleApps.compactMap { app in app.joinedWith.map { (app.packageName, $0) } },
             checks: Dictionary(uniqueKeysWithValues: apps.map { ($0.bundleId, $0.checks) }),

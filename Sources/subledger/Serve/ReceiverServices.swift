@@ -11,7 +11,6 @@ import StoreClient
 struct ReceiverServices {
     let listener: Listener
     let quarantine: QuarantineIntake
-    let pool: PostgresPool
     /// Fetches the keys of Google's pushes.
     let keys: StoreTransportService
 
@@ -34,8 +33,7 @@ struct ReceiverServices {
         verifying: VerifierServices, appender: Appender, health: [HealthCheck], database: Database,
         now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
-        // A separate pool: notifications of apps that are not configured must not delay any other.
-        pool = database.pool(.receiver, limit: 1, logger: logger)
+        let pool = database.pool(for: .quarantine, logger: logger)
         let bounds = QuarantineBounds(
             bytesMax: settings.quarantineMegabytes.map { Int64($0) << 20 } ?? Self.quarantineBounds.bytesMax,
             daysMax: settings.quarantineDays ?? Self.quarantineBounds.daysMax)

@@ -76,37 +76,36 @@ struct Server {
                     database: database, elector: elector, logger: logger)
             }
         }
+        let changes = ChangeSignal(listener: database.configuration(.reader), logger: logger)
         let outbound =
             roles.contains(.poller)
             ? OutboundServices(
-                plan.outbound, events: events, clock: StoreClock(date: now), database: database, elector: elector,
-                logger: logger) : nil
+                plan.outbound, changes: changes, events: events, clock: StoreClock(date: now), database: database,
+                elector: elector, logger: logger) : nil
         let conditions: [HealthCheck?] = [
             projector.map { .projection($0.projector) }, projector.map { .products($0.projector) },
             poller.map { .checks($0.poller) }, google.map { .purchases($0.poller) },
             outbound == nil ? nil : .leaders(elector), outbound.map { .endpoints($0.delivery) },
         ]
+        var sources = receipts?.handIns ?? HandInSources()
+        sources.purchases = handIns?.purchases
         let backends = PrivateServices(
-            plan.backends, roles: roles, database: database, appender: appending?.appender,
-            receipts: receipts?.handIns, devices: receipts?.devices, googlePurchases: handIns?.purchases,
+            plan.backends, roles: roles, database: database, appender: appending?.appender, handIns: sources,
             consumption: receipts?.consumption, outbound: plan.outbound,
             health: (appending?.health ?? []) + conditions.compactMap(\.self),
             apps: Set(apps.map(\.bundleId) + googleApps.map(\.packageName)),
-            asked: AskedApps(apps, googleApps),
-            appsWithKey: Set(apps.filter { $0.serverAPIKey != nil }.map(\.bundleId)), metrics: metrics, now: now,
-            logger: logger)
+            signingKeys: Dictionary(
+                apps.compactMap { app in app.serverAPIKey.map { (app.bundleId, $0) } }, uniquingKeysWith: { $1 }),
+            asked: AskedApps(apps, googleApps), changes: changes, metrics: metrics, now: now, logger: logger)
         let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
-        let pools =
-            [appending?.pool, verifying?.pool, receiver?.pool, readerWatch?.pool].compactMap(\.self)
-            + (projector?.pools ?? []) + (receipts?.pools ?? []) + (poller?.pools ?? [])
-            + (google?.pools ?? []) + (handIns?.pools ?? []) + (outbound?.pools ?? []) + backends.pools
-        PoolMetrics(pools).add(to: metrics)
+        let pools = [readerWatch?.pool, backends.healthPool].compactMap(\.self)
+        PoolMetrics(database.pools.all + pools).add(to: metrics)
         let rounds = (poller?.rounds ?? []) + [google?.voids.rounds].compactMap(\.self)
         let led =
             rounds.isEmpty
             ? nil : LedRounds(rounds, elector: elector, clock: StoreClock(date: now), logger: logger)
         let services: [(any Service)?] = [
-            DatabaseService(embedded: database.embedded, pools: pools),
+            DatabaseService(database: database, pools: pools),
             CertificateService(
                 identities: [
                     roles.contains(.receiver) ? plan.receiving.identity : nil, plan.backends.identity,
@@ -127,7 +126,7 @@ struct Server {
             verifying?.revocation,
             backends.listener,
             // Stops before the listener, which waits for requests that wait for changes.
-            RunService(backends.changes) { await $0.run() },
+            RunService(roles.isDisjoint(with: [.reader, .poller]) ? nil : changes) { await $0.run() },
             receiver?.listener,
         ]
         self.services = services.compactMap(\.self)

@@ -4,22 +4,22 @@ import ServiceLifecycle
 
 /// Keeps the private PostgreSQL running. Closes the connection pools and stops it after all other services.
 struct DatabaseService: Service {
-    /// The private PostgreSQL; nil with a database URL.
-    let embedded: EmbeddedServer?
+    let database: Database
+    /// Those besides ``Database/pools``.
     let pools: [PostgresPool]
 
     func run() async throws {
         await cancelWhenGracefulShutdown {
-            if let embedded {
+            if let embedded = database.embedded {
                 await embedded.supervise()
             } else {
                 try? await gracefulShutdown()
             }
         }
         // A separate task, which a cancellation of this one does not interrupt.
-        await Task { [pools, embedded] in
-            for pool in pools { await pool.close() }
-            await embedded?.stop()
+        await Task { [pools, database] in
+            for pool in database.pools.all + pools { await pool.close() }
+            await database.embedded?.stop()
         }.value
     }
 }

@@ -18,7 +18,7 @@ struct VerifierServices {
     }
 
     init(_ settings: Settings, database: Database, logger: Logger) async throws {
-        let pool = database.pool(.receiver, limit: 1, logger: logger)
+        let pool = database.pool(for: .verifying, logger: logger)
         self.pool = pool
         let verdicts = VerdictLog(pool: pool)
         revocation = RevocationService(

@@ -34,6 +34,6 @@ struct ServerParts: Sendable {
     }
 
     func close() async {
-        for pool in (polling?.pools ?? []) + (asking?.pools ?? []) + [readers] { await pool.close() }
+        await readers.close()
     }
 }

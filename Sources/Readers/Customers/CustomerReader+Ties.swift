@@ -3,36 +3,7 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// A subscription that a customer owns or owned.
-package struct OwnedSubscription: Sendable {
-    /// With all of its access, also that of other owners.
-    package let subscription: Subscription
-    package internal(set) var intervals: [OwnedInterval]
-    /// The positions of all events with facts about it.
-    package let positions: Set<Int64>
-    /// The app that has it, if it is not the answer's but joined with it.
-    package let joinedApp: String?
-    /// See ``SubscriptionFacts/voidsOfUnknownOrders``.
-    package let voids: [CustomerNotice]
-    /// See ``Subscription/endings(of:products:)``.
-    package let endings: [Instant: Int64]
-}
-
 extension CustomerReader {
-    /// A customer with the evidence of its ids.
-    package struct Record: Sendable {
-        package let identity: Identity
-        package let customer: CustomerKey
-        /// In byte order of their ids.
-        package let subscriptions: [OwnedSubscription]
-        package let ties: [Tie]
-        /// What events say about the customer besides their facts, with the app if it is not the answer's.
-        package let notices: [(notice: CustomerNotice, joinedApp: String?)]
-        package let entitlements: [Entitlement]
-        /// One query for each part of the customer.
-        package let tiesSQL: [ReadableSQL]
-    }
-
     /// What ties an id to the customer.
     package struct Tie: Sendable, Hashable {
         package let kind: String
@@ -44,24 +15,21 @@ extension CustomerReader {
         package let joinedApp: String?
     }
 
-    /// The customer to which an id leads at an instant, with its subscriptions, entitlements and ids.
-    package func record(_ reference: Reference, at instant: Instant) async throws(ReadError) -> Answer<Record> {
-        try await answer(reference, instant) { stored in
-            let owned = try await owned(by: stored)
+    /// What ties ids to a customer, with the queries: one for each app that has a part of it.
+    package func ties(
+        of customer: ExplainedCustomer
+    ) async throws(ReadError) -> (ties: [Tie], sql: [ReadableSQL]) {
+        try await reading {
+            let parts = customer.match.parts
+            let customers = Set(parts.map(\.customer)).sorted()
+            let (kinds, names) = (customers.map(\.kind.rawValue), customers.map(\.id.text))
+            let link = customer.customer.kind == .link ? customer.customer.id.text : ""
             var ties: [Tie] = []
-            var tiesSQL: [ReadableSQL] = []
-            var grants: [Entitlement.Grant] = []
-            for app in Set(stored.parts.map(\.app)).sorted(by: { $0 == stored.app && $1 != stored.app }) {
-                let joinedApp = app == stored.app ? nil : app
-                let own = owned.filter { $0.joinedApp == joinedApp }
-                grants += Entitlement.grants(
-                    of: own.map { $0.subscription.owned(during: $0.intervals.map(\.interval)) },
-                    entitlements: try await mapping(app), joinedApp: joinedApp)
-                guard let streamId = stored.parts.first(where: { $0.app == app })?.streamId else { continue }
-                let ids = own.map(\.subscription.originalTransactionId)
-                let link = stored.customer.kind == .link ? stored.customer.id.text : ""
-                let customers = Set(stored.parts.map(\.customer)).sorted()
-                let (kinds, names) = (customers.map(\.kind.rawValue), customers.map(\.id.text))
+            var sql: [ReadableSQL] = []
+            let own = Set(parts.map(\.app)).map { customer.streams[$0] }
+            for (joinedApp, streamId) in own.sorted(by: { ($0.joinedApp ?? "") < ($1.joinedApp ?? "") }) {
+                let ids = customer.lines.filter { $0.joinedApp == joinedApp }
+                    .map(\.subscription.originalTransactionId)
                 let rows = try await pool.query(
                     Self.ties,
                     [
@@ -75,7 +43,7 @@ extension CustomerReader {
                             kind: try row.value(at: 0), id: try row.value(at: 1), to: try row.value(at: 2),
                             position: try row.value(at: 3), joinedApp: joinedApp))
                 }
-                tiesSQL.append(
+                sql.append(
                     ReadableSQL(
                         Self.ties,
                         [
@@ -83,10 +51,7 @@ extension CustomerReader {
                             .number(Limits.tiesShownMax),
                         ]))
             }
-            return Record(
-                identity: stored.identity, customer: stored.customer, subscriptions: owned, ties: ties,
-                notices: try await notices(of: stored, owned),
-                entitlements: Entitlement.all(of: grants, at: instant), tiesSQL: tiesSQL)
+            return (ties, sql)
         }
     }
 

@@ -6,30 +6,18 @@ import Metrics
 import Readers
 import Subscriptions
 
-/// Asks the App Store about receipts that backends hand in, and stores what it answers.
-package struct HandInService: Sendable {
+/// Receipts: the App Store is asked about each, until it answers.
+package struct ReceiptHandIn: HandInSource {
     private let client: ReceiptClient
     private let apps: [String: App]
+    private let configuration: Apps
     private let handIns: HandInLog
-    private let answers: HandInAnswers
-    private let log: LogReader
+    private let ledger: HandInLedger
     private let clock: StoreClock
     private let random: @Sendable () -> Double
     private let roots: RootCertificates
     private let metrics: HandInMetrics
     private let logger: Logger
-
-    /// A receipt that was handed in, and what readers should have seen to know of it.
-    package struct Verdict: Sendable {
-        package let handIn: HandIn
-        /// The last position that was appended for the receipt; nil if nothing was.
-        package let position: Int64?
-
-        package init(handIn: HandIn, position: Int64?) {
-            self.handIn = handIn
-            self.position = position
-        }
-    }
 
     /// - Parameters:
     ///   - handIns: With the rights of `subledger_receiver`.
@@ -44,32 +32,25 @@ package struct HandInService: Sendable {
     ) {
         self.client = client
         self.apps = Dictionary(apps.map { ($0.bundleId, $0) }) { $1 }
+        configuration = Apps(apps)
         self.handIns = handIns
-        self.log = log
         self.clock = clock
         self.random = random
         self.roots = roots
         self.logger = logger
-        answers = HandInAnswers(
-            answers: AnswerStore(
-                apps: Apps(apps), log: log, subscriptions: subscriptions, appender: appender),
-            handIns: handIns, purchases: PurchaseLinks(log: log, links: links, clock: clock))
+        ledger = HandInLedger(
+            news: NewsAppender(log: log, subscriptions: subscriptions, appender: appender),
+            links: PurchaseLinks(log: log, links: links, clock: clock))
         metrics = HandInMetrics(factory: factory)
     }
 
-    /// Whether receipts of the app can be handed in.
     package func accepts(_ app: String) -> Bool { apps[app] != nil }
 
-    /// Stores a receipt, asks Apple about it, and stores the answer.
-    ///
-    /// Durable when this returns, also if the receipt is still pending: then ``ReceiptQueue`` asks again. Safe to repeat:
-    /// the same receipt of the same customer has one id. Of concurrent calls, one asks Apple, and the others wait for it.
-    ///
-    /// - Parameters:
-    ///   - app: Must be accepted, see ``accepts(_:)``.
-    ///   - customerId: The backend's customer to link the purchases to; nil if there is none.
-    /// - Throws: ``ReadError``, ``AppendError``. The receipt may be stored.
-    package func handIn(_ receipt: Receipt, app: String, customerId: String?) async throws -> Verdict {
+    /// A receipt that is still pending is asked about again by ``ReceiptQueue``. The same receipt of the same customer has one
+    /// id.
+    package func handIn(_ request: HandInRequest) async throws -> HandInResult {
+        let receipt = try Self.receipt(request)
+        let (app, customerId) = (request.app, request.customerId)
         guard let configured = apps[app] else { preconditionFailure("the app is not configured") }
         let now = clock.date()
         let claim = try await handIns.claim(
@@ -84,9 +65,27 @@ package struct HandInService: Sendable {
                     claimed, await ask(receipt, configured, priority, within: Limits.handInWaitMax))
             }
         case .known(let known):
-            let handIn = try await waitWhileAsked(known)
-            return Verdict(handIn: handIn, position: handIn.findings.position)
+            let latest = try await waitWhileAsked(known)
+            return try await linked(HandInResult(latest, lastPosition: latest.findings.position), customerId)
         }
+    }
+
+    private static func receipt(_ request: HandInRequest) throws(HandInRefusal) -> Receipt {
+        guard let text = try request.text("receipt") else {
+            throw HandInRefusal(.malformed, "receipt must be a string", field: "receipt")
+        }
+        do throws(ReceiptProblem) {
+            return try Receipt(base64: text)
+        } catch {
+            throw HandInRefusal(error == .tooLong ? .tooLong : .malformed, error.description, field: "receipt")
+        }
+    }
+
+    /// An answer of Apple's that is not old, which proves the purchases of the customer as it did then.
+    private func linked(_ known: HandInResult, _ customerId: String?) async throws -> HandInResult {
+        guard case .answered(var answer) = known, let customerId else { return known }
+        answer.note(try await ledger.links.link(answer.subscriptions, to: customerId, in: answer.stream))
+        return .answered(answer)
     }
 
     /// Asks about a receipt that is pending, and stores the answer.
@@ -112,25 +111,11 @@ package struct HandInService: Sendable {
             at: now, until: now.advanced(by: Limits.claimMax), limit: Int64(limit))
     }
 
-    /// The receipt with this id; nil if there is none.
-    ///
-    /// - Parameter id: Must be a UUID.
-    package func find(_ id: String) async throws(ReadError) -> HandIn? {
-        try await handIns.handIn(id: id)
-    }
-
-    /// Waits for a limited time until a stream is folded up to a position; returns whether it is.
-    ///
-    /// - Parameter waits: False to return at once.
-    package func isFolded(_ stream: StreamKey, through position: Int64, waits: Bool) async throws -> Bool {
-        try await log.isFolded(stream, through: position, waits: waits, clock: clock)
-    }
-
     /// Runs the body, and keeps the claim until it returns.
     private func holding(
-        _ claim: ClaimedReceipt, _ body: @escaping @Sendable () async throws -> Verdict
-    ) async throws -> Verdict {
-        try await withThrowingTaskGroup(of: Verdict?.self) { group in
+        _ claim: ClaimedReceipt, _ body: @escaping @Sendable () async throws -> HandInResult
+    ) async throws -> HandInResult {
+        try await withThrowingTaskGroup(of: HandInResult?.self) { group in
             group.addTask { try await body() }
             group.addTask {
                 await keep(claim)
@@ -138,7 +123,7 @@ package struct HandInService: Sendable {
             }
             defer { group.cancelAll() }
             while let ended = try await group.next() {
-                if let verdict = ended { return verdict }
+                if let result = ended { return result }
             }
             throw CancellationError()
         }
@@ -169,7 +154,7 @@ package struct HandInService: Sendable {
         return container.isSignedByApple ? .handIn : .stranger
     }
 
-    private func refuseOfOtherApp(_ claim: ClaimedReceipt) async throws -> Verdict {
+    private func refuseOfOtherApp(_ claim: ClaimedReceipt) async throws -> HandInResult {
         try await record(.refused, HandIn.Findings(problem: ReceiptRefusal.otherApp.label), claim)
     }
 
@@ -200,17 +185,15 @@ package struct HandInService: Sendable {
 
     // MARK: Outcomes
 
-    private func settle(_ claim: ClaimedReceipt, _ outcome: ReceiptOutcome) async throws -> Verdict {
+    private func settle(_ claim: ClaimedReceipt, _ outcome: ReceiptOutcome) async throws -> HandInResult {
         // A separate task: the caller may have been cancelled, and what came of the question is stored nevertheless.
         try await Task { try await store(outcome, claim) }.value
     }
 
-    private func store(_ outcome: ReceiptOutcome, _ claim: ClaimedReceipt) async throws -> Verdict {
+    private func store(_ outcome: ReceiptOutcome, _ claim: ClaimedReceipt) async throws -> HandInResult {
         let age = claim.receivedAt.duration(to: clock.date())
         switch outcome {
-        case .answered(let answer):
-            let stored = try await answers.store(answer, claim)
-            return try await record(stored.state, stored.findings, claim, position: stored.lastPosition)
+        case .answered(let answer): return try await store(answer, claim)
         case .refused(let status):
             // Apple calls its own receipts malformed when it is ill.
             guard status.isPerhapsTemporary, age < Limits.malformedWaitMax,
@@ -237,11 +220,33 @@ package struct HandInService: Sendable {
         }
     }
 
+    /// Verifies an answer, appends it if it states something new, and links its purchases to the customer.
+    private func store(_ answer: AnswerFromApple, _ claim: ClaimedReceipt) async throws -> HandInResult {
+        let known = try await handIns.subscriptions(ofReceipt: answer.receipt.digest, app: claim.app)
+        let verified: VerifiedReceipt
+        do throws(ReceiptRefusal) {
+            verified = try configuration.verify(answer, of: claim.app, subscriptions: known)
+        } catch {
+            let findings = HandIn.Findings(
+                refusal: error, status: answer.answer.status, environment: answer.host.environment)
+            return try await record(.refused, findings, claim)
+        }
+        let isDeleted = !verified.event.accountDeletions.isEmpty
+        let kept = try await ledger.keep(
+            [verified], receivedAt: verified.receivedAt, containsReceipt: true, to: isDeleted ? nil : claim.customerId)
+        let findings = HandIn.Findings(
+            problem: isDeleted ? ReceiptRefusal.status(verified.status).label : nil,
+            status: Int32(clamping: verified.status.number), environment: kept.stream.environment,
+            registration: kept.registration, isLinked: kept.isLinked, subscriptions: kept.subscriptions,
+            position: kept.position)
+        return try await record(isDeleted ? .refused : .answered, findings, claim, lastPosition: kept.lastPosition)
+    }
+
     /// - Parameter pause: Shortest pause before the next question, if the receipt is pending.
     private func record(
-        _ state: HandIn.State, _ findings: HandIn.Findings, _ claim: ClaimedReceipt, position: Int64? = nil,
+        _ state: HandIn.State, _ findings: HandIn.Findings, _ claim: ClaimedReceipt, lastPosition: Int64? = nil,
         pause: Duration = .zero
-    ) async throws(ReadError) -> Verdict {
+    ) async throws(ReadError) -> HandInResult {
         let askedAt = clock.date()
         let nextAt = askedAt.advanced(
             by: max(pause, RepeatPause.handIn.pause(after: Int(claim.attempts), part: random())))
@@ -250,11 +255,11 @@ package struct HandInService: Sendable {
         metrics.note(state)
         logger.log(
             level: state == .refused ? .notice : .info, state.logMessage, metadata: Self.metadata(claim, findings))
-        return Verdict(
-            handIn: HandIn(
+        return HandInResult(
+            HandIn(
                 id: claim.id, app: claim.app, customerId: claim.customerId, receivedAt: claim.receivedAt, state: state,
                 askedAt: askedAt, askingUntil: nil, findings: findings),
-            position: position)
+            lastPosition: lastPosition)
     }
 
     private static func metadata(_ claim: ClaimedReceipt, _ findings: HandIn.Findings) -> Logger.Metadata {
@@ -265,11 +270,6 @@ package struct HandInService: Sendable {
         if let status = findings.status { metadata["receipt.status"] = "\(status)" }
         return metadata
     }
-}
-
-extension HandIn {
-    /// The problem of a pending receipt for which Apple rejects the app's shared secret.
-    package static let secretRejected = "secret_rejected"
 }
 
 extension HandIn.Findings {

@@ -1,0 +1,156 @@
+import Encoding
+import EventLog
+import Logging
+import Metrics
+import PlayStore
+import Readers
+import Subscriptions
+
+/// Purchases of Google Play, as their tokens or as the texts that Google Play signed for the app: Google is asked about each,
+/// until it answers.
+package struct PurchaseHandIn: HandInSource {
+    private let apps: [String: GoogleApp]
+    private let asker: PurchaseAsker
+    private let queue: PurchaseQueue
+    private let purchases: PurchaseLinks
+    private let clock: StoreClock
+
+    /// - Parameters:
+    ///   - apps: Those without credentials are left out.
+    ///   - queue: With the rights of `subledger_receiver`.
+    ///   - log: With the rights of `subledger_reader`, as well as `subscriptions`.
+    package init(
+        client: GoogleClient, apps: [GoogleApp], queue: PurchaseQueue, log: LogReader,
+        subscriptions: SubscriptionReader, appender: Appender, links: LinkService, clock: StoreClock,
+        random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
+        metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
+    ) {
+        let asked = apps.filter { $0.credentials != nil }
+        self.apps = Dictionary(asked.map { ($0.packageName, $0) }) { $1 }
+        self.queue = queue
+        self.clock = clock
+        purchases = PurchaseLinks(log: log, links: links, clock: clock)
+        asker = PurchaseAsker(
+            client: client, queue: queue, appender: appender,
+            news: NewsAppender(log: log, subscriptions: subscriptions, appender: appender), links: purchases,
+            clock: clock, random: random,
+            metrics: PurchaseMetrics(apps: asked.map(\.packageName), factory: factory), logger: logger)
+    }
+
+    package func accepts(_ app: String) -> Bool { apps[app] != nil }
+
+    /// If there is no answer yet, the customer is linked after a later one.
+    package func handIn(_ request: HandInRequest) async throws -> HandInResult {
+        guard let app = apps[request.app] else { preconditionFailure("the app is not configured") }
+        let purchase = try request.purchase(of: app)
+        let customerId = request.customerId
+        try await queue.notice(
+            [
+                PurchaseToAsk(
+                    purchaseToken: purchase.token.text, productId: purchase.productId, customerId: customerId,
+                    noticedAt: clock.date())
+            ], of: app.packageName)
+        let token = purchase.token
+        let outcome = try await withThrowingTaskGroup(of: Asked?.self) { group in
+            group.addTask { try await ask(token, app, isProven: purchase.isProven) }
+            group.addTask {
+                try? await clock.sleep(clock.now() + Limits.handInWaitMax)
+                return nil
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? nil
+        }
+        guard let outcome else { return .pending }
+        // A separate task: the caller may have been cancelled, and a purchase that was stored is linked nevertheless.
+        return try await Task { try await settle(outcome, token, app, customerId: customerId) }.value
+    }
+
+    private struct Asked: Sendable {
+        let wasKnown: Bool
+        let outcome: PurchaseAsker.Outcome
+    }
+
+    /// Asks about a purchase, once no other process does.
+    private func ask(_ token: PurchaseToken, _ app: GoogleApp, isProven: Bool) async throws -> Asked {
+        while true {
+            try Task.checkCancellation()
+            let now = clock.date()
+            let claim = try await queue.claim(
+                token.text, of: app.packageName, at: now, until: now.advanced(by: Limits.purchaseClaimMax))
+            if let claim {
+                let outcome = try await asker.ask(
+                    claim, of: app, priority: .handIn, source: .googleDevice, isProven: isProven)
+                return Asked(wasKnown: claim.answerPosition != nil, outcome: outcome)
+            }
+            try await clock.sleep(clock.now() + Limits.handInLookInterval)
+        }
+    }
+
+    private func settle(
+        _ asked: Asked, _ token: PurchaseToken, _ app: GoogleApp, customerId: String?
+    ) async throws -> HandInResult {
+        switch asked.outcome.record?.result {
+        case .appended, .unchanged: break
+        case .notFound:
+            throw HandInRefusal(.refused, "Google Play does not know the purchase", field: "purchaseToken")
+        case .gone:
+            throw HandInRefusal(.refused, "Google Play no longer answers about the purchase", field: "purchaseToken")
+        case .refused: throw HandInRefusal(.refused, "the purchase is not one of this app", field: "purchaseToken")
+        case .credentialsRejected, .forbidden:
+            // The operator finds the alarm in the log. The purchase stays due.
+            throw HandInRefusal(.unavailable, "purchases of this app cannot be checked: see the server log")
+        case .unreadable, .unavailable, nil: return .pending
+        }
+        guard let statement = asked.outcome.statement, let snapshot = asked.outcome.snapshot else { return .pending }
+        var answer = HandInAnswer(
+            stream: statement.stream, registration: asked.wasKnown ? .known : .new, subscriptions: [token.key],
+            position: asked.outcome.record?.position)
+        answer.storeState = snapshot.stateName
+        if let customerId {
+            // An earlier question may have linked the customer, between the notice and the claim.
+            if let linked = asked.outcome.links[customerId] {
+                answer.note(linked)
+            } else {
+                answer.note(try await purchases.link([statement.event], to: customerId, in: statement.stream))
+            }
+        }
+        return .answered(answer)
+    }
+}
+
+extension HandInRequest {
+    /// A purchase as an app has it, and whether Google signed it.
+    fileprivate func purchase(
+        of app: GoogleApp
+    ) throws(HandInRefusal) -> (token: PurchaseToken, productId: String?, isProven: Bool) {
+        let (token, signed) = (try text("purchaseToken"), try text("signedPurchase"))
+        switch (token, signed) {
+        case (let token?, nil):
+            guard let purchaseToken = PurchaseToken(token) else {
+                throw HandInRefusal(
+                    .malformed, "purchaseToken must be a token of visible ASCII characters", field: "purchaseToken")
+            }
+            return (purchaseToken, try text("productId"), false)
+        case (nil, let signed?):
+            guard let signature = try text("signature") else {
+                throw HandInRefusal(.malformed, "signature must be a string with base64", field: "signature")
+            }
+            guard let key = app.licenseKey.flatMap({ try? PlayLicenseKey(base64: $0) }) else {
+                throw HandInRefusal(
+                    .refused, "signed purchases of this app cannot be checked: it has no licenseKey",
+                    field: "signedPurchase")
+            }
+            do throws(SignedPurchaseRefusal) {
+                let purchase = try key.verify(Array(signed.utf8), signature: signature, packageName: app.packageName)
+                return (purchase.purchaseToken, purchase.productId, true)
+            } catch {
+                throw HandInRefusal(
+                    .refused, error.description, field: error == .signature ? "signature" : "signedPurchase")
+            }
+        default:
+            throw HandInRefusal(
+                .malformed, "purchaseToken must be a string, or signedPurchase and signature must be",
+                field: "purchaseToken")
+        }
+    }
+}

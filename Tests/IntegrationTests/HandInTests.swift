@@ -1,0 +1,273 @@
+import Encoding
+import Foundation
+import TestSupport
+import Testing
+
+/// What holds for every way to hand a purchase in. What is special about a receipt, a signed text or a token is tested in
+/// suites of their own.
+@Suite("A hand-in of any kind")
+struct HandInTests {
+    private static func registered(_ answer: HTTPAnswer) -> String? {
+        (answer.json["checks"] as? [String: Any] ?? answer.json)["registered"] as? String
+    }
+
+    private static func list(_ answer: HTTPAnswer, _ member: String) -> [[String: Any]] {
+        answer.json[member] as? [[String: Any]] ?? []
+    }
+
+    private static func eachWay(_ test: (HandInBundle, HandInWay) async throws -> Void) async throws {
+        try await HandInBundle.with { bundle in
+            for way in HandInWay.allCases { try await test(bundle, way) }
+        }
+    }
+
+    @Test("a purchase is stored, linked to its customer, and answered with what it entitles to")
+    func accepted() async throws {
+        try await Self.eachWay { bundle, way in
+            let customer = "of \(way)"
+            let answer = try await bundle.handIn(way, customer: customer)
+            let owned = try await bundle.server.backend.get(
+                "/customers/of%20\(way)/entitlements?as=link&environment=sandbox")
+
+            #expect(answer.status == 200, "\(way): \(answer.body)")
+            #expect(answer.json["app"] as? String == way.app)
+            #expect(answer.json["environment"] as? String == "sandbox")
+            #expect(answer.json["customerId"] as? String == customer)
+            #expect(Self.registered(answer) == "new", "\(way)")
+            #expect(answer.json["linked"] as? Bool == true)
+            #expect(answer.json["projected"] as? Bool == true)
+            #expect(answer.json["position"] is Int)
+            #expect(
+                Self.list(answer, "subscriptions").map { $0["originalTransactionId"] as? String }
+                    == [HandInBundle.id(way, 1)])
+            #expect(Self.list(answer, "subscriptions").map { $0["status"] as? String } == ["active"])
+            #expect(Self.list(answer, "entitlements").map { $0["active"] as? Bool } == [true])
+            #expect(Self.list(owned, "entitlements").map { $0["active"] as? Bool } == [true], "\(way): \(owned.body)")
+        }
+    }
+
+    @Test("without a customer nothing is linked, and a customer who hands the known purchase in gets it")
+    func withoutCustomer() async throws {
+        try await Self.eachWay { bundle, way async throws in
+            guard !way.isOfApp else { return }
+            let first = try await bundle.handIn(way, customer: nil)
+            let later = try await bundle.handIn(way, customer: "of \(way)")
+
+            #expect(first.status == 200, "\(way): \(first.body)")
+            #expect(first.json["linked"] == nil && first.json["customerId"] == nil, "\(way)")
+            #expect(Self.list(first, "entitlements").map { $0["active"] as? Bool } == [true], "\(way)")
+            #expect(later.json["linked"] as? Bool == true, "\(way): \(later.body)")
+            #expect(Self.registered(later) == "known", "\(way)")
+            #expect(Self.list(later, "entitlements").count == 1, "\(way)")
+        }
+    }
+
+    @Test("the same purchase again states nothing new")
+    func repeated() async throws {
+        try await Self.eachWay { bundle, way in
+            let first = try await bundle.handIn(way)
+            try await bundle.server.isFolded()
+            let events = try await bundle.server.sql("select count(*)::text from subledger.event")
+            let second = try await bundle.handIn(way)
+
+            #expect([first, second].map(\.status) == [200, 200], "\(way): \(second.body)")
+            #expect(second.json["linked"] as? Bool == true, "\(way): \(second.body)")
+            #expect(Self.list(second, "subscriptions").count == 1, "\(way)")
+            #expect(try await bundle.server.sql("select count(*)::text from subledger.event") == events, "\(way)")
+        }
+    }
+
+    @Test("six hand-ins of one purchase at once have one event and one link")
+    func atOnce() async throws {
+        try await Self.eachWay { bundle, way in
+            let before = try await bundle.server.sql("select position::text from subledger.event").count
+            let answers = try await withThrowingTaskGroup(of: HTTPAnswer.self) { group in
+                for _ in 0..<6 { group.addTask { try await bundle.handIn(way, customer: "of \(way)") } }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            try await bundle.server.isFolded()
+
+            #expect(answers.map(\.status) == Array(repeating: 200, count: 6), "\(way): \(answers.map(\.body))")
+            #expect(answers.allSatisfy { $0.json["linked"] as? Bool == true }, "\(way)")
+            #expect(answers.allSatisfy { Self.list($0, "subscriptions").count == 1 }, "\(way)")
+            let events = try await bundle.server.sql("select kind from subledger.event order by position")
+            #expect(events.count == before + 2, "\(way): \(events)")
+        }
+    }
+
+    @Test("what another customer keeps is not shown, whatever proves the purchase")
+    func ofOtherCustomer() async throws {
+        try await HandInBundle.with { bundle in
+            try await bundle.set(policy: "first-buyer")
+            for way in HandInWay.allCases {
+                _ = try await bundle.handIn(way, customer: "owner of \(way)")
+                try await bundle.server.isFolded()
+                let answer = try await bundle.handIn(way, customer: "other of \(way)")
+
+                #expect(answer.status == 200, "\(way): \(answer.body)")
+                #expect(answer.json["linked"] as? Bool == false, "\(way)")
+                #expect(Self.registered(answer) == "otherCustomer", "\(way)")
+                #expect((answer.json["checks"] as? [String: Any])?["inForce"] == nil, "\(way)")
+                #expect(Self.list(answer, "subscriptions").isEmpty, "\(way)")
+                #expect(Self.list(answer, "entitlements").isEmpty, "\(way)")
+                #expect(!answer.body.contains("owner of"), "\(way)")
+                #expect(!answer.body.contains(HandInBundle.id(way, 1)), "\(way)")
+            }
+        }
+    }
+
+    @Test("by the standard policy a purchase moves to who proves it last; an id proves nothing")
+    func moves() async throws {
+        try await Self.eachWay { bundle, way in
+            _ = try await bundle.handIn(way, customer: "first of \(way)")
+            try await bundle.server.isFolded()
+            bundle.clock.advance(by: .seconds(2))
+            let answer = try await bundle.handIn(way, customer: "second of \(way)")
+            try await bundle.server.isFolded()
+            bundle.clock.advance(by: .seconds(2))
+            let back = try await bundle.handIn(way, customer: "first of \(way)")
+
+            #expect(answer.status == 200, "\(way): \(answer.body)")
+            #expect(Self.registered(answer) == "otherCustomer", "\(way)")
+            #expect(answer.json["linked"] as? Bool == (way != .transactionId), "\(way): \(answer.body)")
+            #expect(Self.list(answer, "subscriptions").count == (way == .transactionId ? 0 : 1), "\(way)")
+            #expect(back.json["linked"] as? Bool == true, "\(way): \(back.body)")
+            #expect(Self.list(back, "subscriptions").count == 1, "\(way)")
+        }
+    }
+
+    @Test("an answer waits for the fold, and says so if the fold takes too long; what is not folded is not in force")
+    func unfolded() async throws {
+        try await HandInBundle.with { bundle in
+            // The stream of each app exists and is folded.
+            for way in [HandInWay.transaction, .purchaseToken] { _ = try await bundle.handIn(way, 2) }
+            try await bundle.server.isFolded()
+            let blocker = try await TestCluster.connect(bundle.server.database)
+            try await blocker.script(
+                "begin; select from subledger.checkpoint for update", deadline: .now + .seconds(10))
+            let answers = try await withThrowingTaskGroup(of: (HandInWay, HTTPAnswer).self) { group in
+                for way in HandInWay.allCases { group.addTask { (way, try await bundle.handIn(way)) } }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            try await blocker.script("rollback", deadline: .now + .seconds(10))
+            await blocker.close()
+            try await bundle.server.isFolded()
+
+            for (way, answer) in answers {
+                #expect(answer.status == 200, "\(way): \(answer.body)")
+                #expect(answer.json["projected"] as? Bool == false, "\(way)")
+                #expect(answer.json["linked"] as? Bool == true, "\(way)")
+                #expect((answer.json["checks"] as? [String: Any])?["inForce"] == nil, "\(way)")
+                let later = try await bundle.handIn(way)
+                #expect(later.json["projected"] as? Bool == true, "\(way): \(later.body)")
+                #expect(Self.list(later, "subscriptions").count == 1, "\(way)")
+            }
+        }
+    }
+
+    @Test("a store that does not answer is waited for five seconds; what can be asked about later is pending")
+    func silentStore() async throws {
+        try await HandInBundle.with { bundle in
+            bundle.stores.beSilent(true)
+            let start = ContinuousClock.now
+            let answers = try await withThrowingTaskGroup(of: (HandInWay, HTTPAnswer).self) { group in
+                for way in HandInWay.allCases where way.asks {
+                    group.addTask { (way, try await bundle.handIn(way)) }
+                }
+                return try await group.reduce(into: []) { $0.append($1) }
+            }
+            let duration = ContinuousClock.now - start
+
+            #expect(duration > .seconds(4) && duration < .seconds(20), "\(duration)")
+            for (way, answer) in answers {
+                #expect(answer.status == (way == .transactionId ? 503 : 202), "\(way): \(answer.body)")
+                guard way != .transactionId else { continue }
+                #expect(answer.json["state"] as? String == "pending", "\(way)")
+                #expect(answer.json["app"] as? String == way.app, "\(way)")
+            }
+            #expect(try await bundle.server.sql("select kind from subledger.event") == [])
+        }
+    }
+
+    // MARK: - Bad input
+
+    @Test("a purchase of the sandbox grants nothing, unless the request asks for it")
+    func environments() async throws {
+        try await Self.eachWay { bundle, way in
+            for query in ["", "&environment=production"] {
+                let answer = try await bundle.handIn(way, query: "?app=\(way.app)\(query)")
+                #expect(answer.status == 422, "\(way): \(answer.body)")
+                #expect(answer.json["field"] as? String == "environment", "\(way)")
+                #expect(answer.json["entitlements"] == nil, "\(way)")
+            }
+            #expect(try await bundle.handIn(way, query: "?app=\(way.app)&environment=sandbox").status == 200, "\(way)")
+            #expect(try await bundle.handIn(way, query: "?app=\(way.app)&environment=all").status == 400, "\(way)")
+        }
+    }
+
+    @Test("an app that is missing, unknown or of the other store is refused, and no store is asked")
+    func apps() async throws {
+        try await Self.eachWay { bundle, way in
+            let other = way.app == SignedBody.app ? ScriptedGoogle.app : SignedBody.app
+            let missing = try await bundle.handIn(way, query: "?environment=any")
+            #expect(missing.status == 400, "\(way): \(missing.body)")
+            #expect(missing.json["field"] as? String == "app", "\(way)")
+            for app in ["com.example.unknown", other] {
+                let answer = try await bundle.handIn(way, query: "?app=\(app)&environment=any")
+                #expect(answer.status == (way.isOfApp ? 403 : 404), "\(way): \(answer.body)")
+                #expect(answer.json["field"] as? String == "app", "\(way)")
+            }
+            #expect(try await bundle.server.sql("select kind from subledger.event") == [])
+            #expect(bundle.stores.receipts.requests.isEmpty && bundle.stores.google.requests.isEmpty, "\(way)")
+        }
+    }
+
+    @Test("what is not a request is refused with its field, and no store is asked")
+    func malformed() async throws {
+        try await Self.eachWay { bundle, way in
+            for body in ["", "[]", "eyJ", "7"] {
+                let answer = try await bundle.post(Array(body.utf8), way)
+                #expect(answer.status == 400, "\(way): \(body): \(answer.body)")
+                #expect(answer.json["field"] == nil, "\(way): \(body)")
+            }
+            // Any text can be one that is signed.
+            for value in (way == .signedPurchase ? [] : [""]) + [7, [], NSNull()] as [Any] {
+                let answer = try await bundle.handIn(way, more: [way.field: value])
+                #expect(answer.status == 400, "\(way): \(value): \(answer.body)")
+                #expect(answer.headers["content-type"] == "application/problem+json", "\(way): \(value)")
+                let field = answer.json["field"] as? String
+                #expect(
+                    field == way.field || way == .transactionId && field == "signedTransaction"
+                        || way == .signedPurchase && field == "purchaseToken", "\(way): \(value): \(answer.body)")
+            }
+            for value in [7, [], "", "a\u{0}b", String(repeating: "u", count: 257)] as [Any] {
+                let answer = try await bundle.handIn(way, more: ["customerId": value])
+                #expect(answer.status == 400, "\(way): \(value): \(answer.body)")
+                #expect(answer.json["field"] as? String == "customerId", "\(way): \(value)")
+            }
+            #expect(try await bundle.server.sql("select kind from subledger.event") == [])
+            #expect(bundle.stores.receipts.requests.isEmpty && bundle.stores.google.requests.isEmpty, "\(way)")
+        }
+    }
+
+    @Test("a body beyond the limit of its address is refused with the limit")
+    func tooLarge() async throws {
+        try await Self.eachWay { bundle, way in
+            let answer = try await bundle.handIn(way, more: ["more": String(repeating: "a", count: 7 << 20)])
+            #expect(answer.status == 413, "\(way): \(answer.status) \(answer.body)")
+            #expect((answer.json["detail"] as? String)?.hasPrefix("the body is larger than ") == true, "\(way)")
+        }
+    }
+
+    @Test("an app hands in for its user alone")
+    func ofUser() async throws {
+        try await HandInBundle.with { bundle in
+            for way in HandInWay.allCases where way.isOfApp {
+                let other = try await bundle.handIn(way, more: ["customerId": "u-2"])
+                let same = try await bundle.handIn(way, more: ["customerId": "u-1"])
+                #expect(other.status == 403 && other.json["field"] as? String == "customerId", "\(way)")
+                #expect(same.status == 200, "\(way): \(same.body)")
+            }
+        }
+    }
+}
