@@ -496,14 +496,21 @@ create table subledger.check_schedule (
   reason                  text        not null,
   has_receipt             boolean     not null,
   next_at                 timestamptz,
+  purchase_token          text,
+  asking_until            timestamptz,
   constraint check_schedule_pkey primary key (stream_id, original_transaction_id),
   constraint check_schedule_reason_check check (reason in ('renewal', 'retry', 'end')),
   constraint check_schedule_next_at_check check (next_at >= due_at)
 );
 
--- Finds the checks that are due. Subscriptions that cannot be asked about with a receipt stay due and must not be in
--- the way of the others.
-create index check_schedule_next_at_idx on subledger.check_schedule (stream_id, has_receipt, next_at);
+-- Finds the checks of the App Store that are due. Subscriptions that cannot be asked about with a receipt stay due and
+-- must not be in the way of the others. An app may have the same name in both stores.
+create index check_schedule_next_at_idx on subledger.check_schedule (stream_id, has_receipt, next_at)
+  where purchase_token is null;
+
+-- Finds those of Google Play.
+create index check_schedule_purchase_idx on subledger.check_schedule (stream_id, next_at)
+  where purchase_token is not null;
 
 create table subledger.projector_stall (
   stream_id integer     not null,
@@ -1204,6 +1211,9 @@ grant select, insert, update on subledger.consumption_answer to subledger_receiv
 -- It asks about the purchases of Google Play that backends hand in, and records the checks.
 grant select, insert, update on subledger.google_purchase to subledger_receiver;
 grant select, delete on subledger.google_notification to subledger_receiver;
+grant select on subledger.check_schedule to subledger_receiver;
+grant select (stream_id, original_transaction_id, part_of) on subledger.subscription to subledger_receiver;
+grant update (next_at) on subledger.check_schedule to subledger_receiver;
 grant select, insert on subledger.store_check to subledger_receiver;
 
 -- It keeps notifications in quarantine and takes them into the log. Which notification a row is never changes.
@@ -1236,7 +1246,7 @@ grant select
   on subledger.app_ownership, subledger.customer_link, subledger.ownership, subledger.customer_identity,
     subledger.shared_account_token
   to subledger_poller;
-grant update (next_at) on subledger.check_schedule to subledger_poller;
+grant update (next_at, asking_until) on subledger.check_schedule to subledger_poller;
 grant select, insert on subledger.store_check to subledger_poller;
 grant select on subledger.stream_head to subledger_poller;
 grant select, insert, update
@@ -1752,9 +1762,14 @@ comment on column subledger.check_schedule.reason is
 comment on column subledger.check_schedule.has_receipt is
   'True if the store can be asked with a receipt: a V1 notification or an answer about a receipt is among the events. '
   'Taken from the facts: those of V2 notifications are signed, the others are not';
+comment on column subledger.check_schedule.purchase_token is
+  'The purchase on Google Play that is asked about, which is the current one of the subscription. Null for a '
+  'subscription of the App Store';
 comment on column subledger.check_schedule.next_at is
   'When the check is made: due_at, or later after a check of this due_at that changed nothing or failed, see '
-  'store_check; null if that was the last one. The only column that the poller writes';
+  'store_check; null if that was the last one. Written by those who ask, as asking_until is';
+comment on column subledger.check_schedule.asking_until is
+  'No process but one asks until then; null if none does. Of a purchase on Google Play, see google_purchase';
 
 comment on table subledger.projector_stall is
   'Streams that make no progress although events are waiting, as observed by a projector. Not part of the '

@@ -37,6 +37,10 @@ package enum Limits {
     /// Maximum number of due checks that are counted, so that a count after a long outage takes milliseconds, not
     /// seconds.
     package static let dueChecksCountedMax: Int64 = 100_000
+    /// Maximum number of due checks among which the next end of a claim is looked for.
+    static let claimsCountedMax: Int64 = 1000
+    /// How long after a question a purchase is not made due by its schedule, which may not know of the question yet.
+    static let recordedCheckAgeMin = Duration.seconds(60)
     /// Maximum number of failed checks in a row that are counted. The pause after a failure has long reached its maximum.
     static let failedChecksCountedMax: Int64 = 20
     /// Maximum number of requests of operators about a subscription or product that are read, with their answers. The store

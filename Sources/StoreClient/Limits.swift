@@ -108,8 +108,11 @@ enum Limits {
     /// and an answer in memory, of up to 5 MiB each. Four calls that take half a second use up the usual budget.
     static let polledStreamsMax = 4
     static let checksInFlightMax = 4
-    /// Maximum number of due checks that are read at a time.
-    static let dueChecksMax = 100
+    /// Maximum number of due checks of a stream that are claimed at a time. Those of one Apple Account need one question.
+    static let checksClaimedMax: Int64 = 16
+    /// How long a claim of a check lasts, unless its process reports that it is alive: several of
+    /// ``leadInterval``. Another process makes the check then.
+    static let checkClaimTime = Duration.seconds(20)
     /// Longest and shortest pause between two rounds of checks. Checks become due hours after a period has ended, so
     /// seconds do not matter; another process takes a stream over after at most the longest one.
     static let roundPauseMax = Duration.seconds(5)
@@ -198,8 +201,13 @@ enum Limits {
     static let purchaseClaimMax = Duration.seconds(180)
     /// Maximum number of questions about the purchases of an app at a time. At half a second each, they use up the budget.
     static let purchasesInFlightMax = 32
-    /// Pause between two looks for notifications and due questions. An answer should follow its notification within seconds.
+    /// Pause between two looks for notifications where nothing announces them. An answer should follow its notification
+    /// within seconds.
     static let purchaseLookInterval = Duration.milliseconds(500)
+    /// Shortest and longest pause between two rounds of questions to Google Play. A question that another process has made
+    /// due waits for the longest one at most.
+    static let purchaseRoundPauseMin = Duration.milliseconds(100)
+    static let purchaseRoundPauseMax = Duration.seconds(15)
     /// Interval of the comparisons with the list of voided purchases, and how far each reaches back before the last one:
     /// Google filters by the time at which it saw a void.
     static let voidAuditInterval = Duration.seconds(86_400)

@@ -169,6 +169,34 @@ struct CheckScheduleTests {
         }
     }
 
+    @Test("a claimed check is no other process's until the claim ends, is moved or released, or the check is recorded")
+    func claimed() async throws {
+        try await Self.withQueue { log, queue in
+            try await log.tell([.rows([Row("10", 1..<32), Row("20", 1..<31)])])
+            let (now, stream) = (Self.hour(1, on: 32), Self.stream(1))
+            func claim(at now: Instant) async throws -> [String] {
+                try await queue.claimDue(in: stream, at: now, until: now.advanced(by: .seconds(20)), limit: 10)
+                    .map(\.originalTransactionId)
+            }
+
+            let first = try await queue.claimDue(in: stream, at: now, until: now.advanced(by: .seconds(20)), limit: 1)
+            #expect(first.map(\.originalTransactionId) == ["20"])
+            #expect(try await claim(at: now) == ["10"])
+            #expect(try await claim(at: now).isEmpty)
+            #expect(try await queue.nextClaimEnd(in: [stream], after: now) == now.advanced(by: .seconds(20)))
+
+            try await queue.claim(["20"], in: 1, until: now.advanced(by: .seconds(60)))
+            #expect(try await claim(at: now.advanced(by: .seconds(20))) == ["10"])
+            try await queue.claim(["20"], in: 1, until: nil)
+            #expect(try await claim(at: now.advanced(by: .seconds(20))) == ["20"])
+            // A claim that has ended is not begun again.
+            try await queue.record(Self.record(first[0], at: now, nextAt: now.advanced(by: .seconds(30))), in: 1)
+            try await queue.claim(["20"], in: 1, until: .latest)
+            #expect(try await claim(at: now.advanced(by: .seconds(30))) == ["20"])
+            #expect(try await queue.claimDue(in: Self.stream(2), at: now, until: now, limit: 10).isEmpty)
+        }
+    }
+
     @Test("of some subscriptions, the due ones are found; and the next time is the earliest after the given one")
     func among() async throws {
         try await Self.withQueue { log, queue in
@@ -292,5 +320,14 @@ struct CheckScheduleTests {
         #expect(CheckResult(label: "appended", position: nil) == nil)
         #expect(CheckResult(label: "refused", position: 7) == nil)
         #expect(CheckResult(label: "lucky", position: nil) == nil)
+    }
+}
+
+extension CheckQueue {
+    /// The checks that are due, with claims that end at once.
+    fileprivate func due(
+        in stream: PolledStream, at now: Instant, limit: Int64
+    ) async throws(ReadError) -> [DueCheck] {
+        try await claimDue(in: stream, at: now, until: now, limit: limit)
     }
 }

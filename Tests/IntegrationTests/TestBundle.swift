@@ -129,9 +129,12 @@ struct TestBundle {
             subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
             figures: FigureReader(pool: reader), metrics: registry, health: health + [.database(log)],
             loginPause: .zero, now: now, logger: logger)
+        let asked = AskedApps(
+            withoutReceipt: Set(apps.filter { $0.serverAPIKey != nil }.map(\.bundleId)),
+            ofGooglePlay: Set(googleApps.filter(\.polling).map(\.packageName)))
         let routes = PrivateRoutes(
             tokens: tokens, appGate: AppGate(keys: assertions, now: now), log: log,
-            subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
+            subscriptions: SubscriptionReader(pool: reader, asked: asked), products: ProductStore(pool: editor),
             customers: CustomerReader(pool: reader),
             links: links, headKey: Self.headKey, handIns: sources,
             consumption: ConsumptionRoutes(

@@ -1,12 +1,12 @@
 import AppStore
 import Encoding
 import PlayStore
-import Subscriptions
 import Testing
 
 @testable import StoreClient
+@testable import Subscriptions
 
-/// Google answers 3,000 questions about subscriptions a minute. The questions are those of ``PurchaseSchedule``, and the
+/// Google answers 3,000 questions about subscriptions a minute. The questions are those of ``PlaySchedule``, and the
 /// budget is that of ``GoogleClient``.
 @Suite("A million subscriptions are asked about within the quota of Google Play")
 struct PurchaseLoadTests {
@@ -70,8 +70,13 @@ struct PurchaseLoadTests {
         var (count, now) = (0, end.advanced(byMilliseconds: -1))
         var answer = snapshot(.active, until: 0)
         while count < 100 {
-            let schedule = PurchaseSchedule(snapshot: answer, environment: .production, noticedAt: end, part: 0)
-            guard let next = schedule.next(after: now) else { return count }
+            let purchase = PlayPurchase(
+                purchaseToken: "t", fullPurchaseToken: "t", isSubscription: true, stateName: answer.stateName,
+                startTime: nil, productIds: [], isAcknowledged: true, autoResumeTime: answer.autoResumeTime,
+                expiryTime: answer.items[0].expiryTime, answeredAt: now, replacedAt: nil, latestOrderId: nil,
+                suspensions: [], isGone: false)
+            let schedule = PlaySchedule(purchase: purchase, isOfSandbox: false)
+            guard let next = schedule.next(after: now)?.dueAt else { return count }
             // The first question about the period after.
             let isRenewed = answer.state == .active && answer.items[0].expiryTime.map { $0 > now } ?? false
             if isRenewed, count > 0 { return count }

@@ -3,9 +3,8 @@ import Postgres
 /// SQL of the queue.
 extension CheckQueue {
     enum Statements {
-        /// An app may have the same name in both stores, and then its purchases of Google Play are in the same streams. The
-        /// App Store is not asked about those: its ids are numbers.
-        private static let isOfAppStore: SQL = "(check_schedule.has_receipt or original_transaction_id !~ '[^0-9]')"
+        /// An app may have the same name in both stores, and then its purchases of Google Play are in the same streams.
+        private static let isOfAppStore: SQL = "purchase_token is null"
 
         static let streams = Statement(
             "check_streams",
@@ -17,23 +16,44 @@ extension CheckQueue {
             order by stream_id
             """)
 
-        static let due = Statement(
-            "check_due",
+        /// `for update skip locked`: processes that claim at the same time get different checks.
+        static let claimDue = Statement(
+            "check_claim_due",
             """
-            select found.original_transaction_id, found.due_at, found.reason, found.next_at
-            from (select true as has_receipt union all select false where $4::boolean) as asked
-            cross join lateral (
-              select original_transaction_id, due_at, reason, next_at
-              from subledger.check_schedule
-              where stream_id = $1
-                and check_schedule.has_receipt = asked.has_receipt
-                and next_at <= $2
-                and \(isOfAppStore)
-              order by next_at
+            with due as (
+              select found.original_transaction_id
+              from (select true as has_receipt union all select false where $4::boolean) as asked
+              cross join lateral (
+                select original_transaction_id, next_at
+                from subledger.check_schedule
+                where stream_id = $1
+                  and check_schedule.has_receipt = asked.has_receipt
+                  and next_at <= $2
+                  and coalesce(asking_until, '-infinity') <= $2
+                  and \(isOfAppStore)
+                order by next_at
+                limit $3
+                for update skip locked
+              ) as found
+              order by found.next_at
               limit $3
-            ) as found
-            order by found.next_at
-            limit $3
+            )
+            update subledger.check_schedule
+            set asking_until = $5
+            from due
+            where check_schedule.stream_id = $1
+              and check_schedule.original_transaction_id = due.original_transaction_id
+            returning check_schedule.original_transaction_id, due_at, reason, next_at
+            """)
+
+        static let claimUntil = Statement(
+            "check_claim_until",
+            """
+            update subledger.check_schedule
+            set asking_until = $3
+            where stream_id = $1
+              and original_transaction_id = any ($2::text[])
+              and asking_until is not null
             """)
 
         /// `offset 0` makes the planner look each id up.
@@ -47,6 +67,7 @@ extension CheckQueue {
               from subledger.check_schedule
               where stream_id = $1
                 and original_transaction_id = input.id
+                and \(isOfAppStore)
               offset 0
             ) as found
             where (found.has_receipt or $4::boolean)
@@ -62,6 +83,7 @@ extension CheckQueue {
             where stream_id = $1
               and original_transaction_id = $2
               and (has_receipt or $3::boolean)
+              and \(isOfAppStore)
             """)
 
         static let nextDue = Statement(
@@ -75,6 +97,7 @@ extension CheckQueue {
               where check_schedule.stream_id = stream_head.stream_id
                 and has_receipt
                 and next_at > $2
+                and \(isOfAppStore)
             ) as with_receipt
             cross join lateral (
               select min(next_at) as next_at
@@ -143,6 +166,24 @@ extension CheckQueue {
             from (select case when $4::boolean then array[true, false] else array[true] end as kinds) as asked
             """)
 
+        /// When the first of the claimed checks that were due is asked again, if its process dies.
+        static let nextClaimEnd = Statement(
+            "check_next_claim_end",
+            """
+            select min(claimed.asking_until)
+            from unnest($1::integer[]) as input (stream_id)
+            cross join lateral (
+              select asking_until
+              from subledger.check_schedule
+              where check_schedule.stream_id = input.stream_id
+                and next_at <= $2
+                and \(isOfAppStore)
+              order by next_at
+              limit $3
+            ) as claimed
+            where claimed.asking_until > $2
+            """)
+
         /// If a projector or a rebuild writes the row at the same moment, the check may be made once more.
         static let record = Statement(
             "check_record",
@@ -155,10 +196,11 @@ extension CheckQueue {
               on conflict (stream_id, original_transaction_id, asked_at) do nothing
             )
             update subledger.check_schedule
-            set next_at = $9
+            set next_at = case when due_at = $4 then $9 else next_at end,
+              asking_until = null
             where stream_id = $1
               and original_transaction_id = $2
-              and due_at = $4
+              and $4 is not null
             """)
     }
 }

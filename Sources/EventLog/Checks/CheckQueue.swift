@@ -5,7 +5,8 @@ import Subscriptions
 /// The checks of a stream that are due, and the records of those that were made.
 ///
 /// The projector owns the schedule. This type stands here because the client of a store may use the log but not the
-/// projector, and because the records are kept like the log.
+/// projector, and because the records are kept like the log. Any number of processes may use it: each claims checks that no
+/// other makes, and a claim ends soon after its process dies.
 package struct CheckQueue: Sendable {
     private let pool: PostgresPool
 
@@ -14,7 +15,7 @@ package struct CheckQueue: Sendable {
         self.pool = pool
     }
 
-    /// A scheduled check whose time has come.
+    /// A scheduled check whose time has come. A check that this process claimed is made by no other until the claim ends.
     package struct DueCheck: Sendable, Hashable {
         package let originalTransactionId: String
         /// To be passed on to the record of the check.
@@ -66,16 +67,38 @@ package struct CheckQueue: Sendable {
         }
     }
 
-    /// The checks that are due and can be made, longest due first.
+    /// Claims checks that are due and can be made, longest due first.
     ///
-    /// A check stays due until it is recorded, so a poller must remember what it is asking.
-    package func due(
-        in stream: PolledStream, at now: Instant, limit: Int64
+    /// - Parameter claimEnd: When other processes may make them, unless they are recorded before.
+    package func claimDue(
+        in stream: PolledStream, at now: Instant, until claimEnd: Instant, limit: Int64
     ) async throws(ReadError) -> [DueCheck] {
         try checks(
             try await query(
-                Statements.due,
-                [Parameter(stream.id), Parameter(now), Parameter(limit), Parameter(stream.asksWithoutReceipt)]))
+                Statements.claimDue,
+                [
+                    Parameter(stream.id), Parameter(now), Parameter(limit), Parameter(stream.asksWithoutReceipt),
+                    Parameter(claimEnd),
+                ], within: Limits.commitWaitMax)
+        ).sorted { ($0.nextAt, $0.originalTransactionId) < ($1.nextAt, $1.originalTransactionId) }
+    }
+
+    /// Moves the end of this process's claims; nil ends them, and the checks stay as due as they are.
+    package func claim(
+        _ ids: some Collection<String>, in streamId: Int32, until claimEnd: Instant?
+    ) async throws(ReadError) {
+        guard !ids.isEmpty else { return }
+        _ = try await query(
+            Statements.claimUntil, [Parameter(streamId), .array(Array(ids)), Parameter(claimEnd)],
+            within: Limits.commitWaitMax)
+    }
+
+    /// When the first of the claims ends whose checks are due; nil if there is none.
+    package func nextClaimEnd(in streams: [PolledStream], after now: Instant) async throws(ReadError) -> Instant? {
+        let rows = try await query(
+            Statements.nextClaimEnd,
+            [.array(streams.map(\.id)), Parameter(now), Parameter(Limits.claimsCountedMax)])
+        return try decode { () throws(PostgresError) -> Instant? in try rows[0].optional(at: 0) }
     }
 
     /// Those of the subscriptions whose checks are due, longest due first.
@@ -128,7 +151,7 @@ package struct CheckQueue: Sendable {
         return try decode { () throws(PostgresError) -> Int in Int(try rows[0].value(Int64.self, at: 0)) }
     }
 
-    /// Records a check and sets the time of the next one, both or neither. If the schedule has changed since the check
+    /// Records a check, ends its claim and sets the time of the next one, all or nothing. If the schedule has changed since the check
     /// was read, it stays as it is.
     ///
     /// Safe to repeat: the same check of a subscription is recorded once.

@@ -49,8 +49,6 @@ package struct PurchaseRecord: Sendable, Hashable {
     package var environment: Environment?
     package var resource: PurchaseResource?
     package var productId: String?
-    /// The subscription that a check of it is recorded for.
-    package var subscription: String?
     /// The position of the event that the answer became; nil if it stated nothing new.
     package var position: Int64?
     /// The customers who handed the purchase in of whom it is settled whether they are linked to it.
@@ -60,8 +58,10 @@ package struct PurchaseRecord: Sendable, Hashable {
     package var mismatches: Int32 = 0
     package var failures: Int32 = 0
     package var acknowledgement = Acknowledgement.unchanged
-    /// When to ask again; nil if only a notice leads to a question.
+    /// When to ask again because of this question; nil if not.
     package var next: Next?
+    /// The next planned question after this one, if it was planned as well; nil if none is.
+    package var plannedAt: Instant?
 
     package struct Next: Sendable, Hashable {
         package let at: Instant

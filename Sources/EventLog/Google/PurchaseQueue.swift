@@ -110,8 +110,9 @@ package struct PurchaseQueue: Sendable {
         let check = Step(
             PurchaseStatements.recordCheck,
             purchase + [
-                Parameter(record.subscription ?? claim.purchaseToken), Parameter(record.askedAt),
-                Parameter(record.result.check), Parameter(record.status), Parameter(record.position),
+                Parameter(record.askedAt), Parameter(record.result.check), Parameter(record.status),
+                Parameter(record.position), Parameter(record.next?.at ?? record.plannedAt),
+                Parameter(record.result == .gone),
             ])
         let deadline = ContinuousClock.now + Limits.commitWaitMax
         do throws(PostgresError) {
@@ -133,18 +134,25 @@ package struct PurchaseQueue: Sendable {
         }
     }
 
-    /// When the next purchase of the apps becomes due, or became due; nil if none is planned.
-    package func nextDue(of apps: [String]) async throws(ReadError) -> Instant? {
-        let rows = try await query(PurchaseStatements.nextDue, [.array(apps)])
+    /// When the next purchase in the queue becomes due, or became due; nil if there is none.
+    ///
+    /// - Parameter ranks: Only these, each of an app.
+    package func nextDue(of ranks: [(app: String, rank: PurchaseRank)]) async throws(ReadError) -> Instant? {
+        let rows = try await query(
+            PurchaseStatements.nextDue, [.array(ranks.map(\.app)), .array(ranks.map(\.rank.rawValue))])
         return try decode { () throws(PostgresError) -> Instant? in try rows.first?.optional(at: 0) }
     }
 
-    package func backlog(of app: String, at now: Instant) async throws(ReadError) -> Backlog {
+    /// - Parameter isPolled: Whether the planned questions count.
+    package func backlog(of app: String, at now: Instant, isPolled: Bool) async throws(ReadError) -> Backlog {
+        let planned = isPolled ? try await scheduledBacklog(of: app, at: now) : (due: 0, since: nil)
         let rows = try await query(
             PurchaseStatements.backlog, [Parameter(app), Parameter(now), Parameter(Limits.dueChecksCountedMax)])
         return try decode { () throws(PostgresError) -> Backlog in
-            Backlog(
-                due: try rows[0].value(at: 0), dueSince: try rows[0].optional(at: 1),
+            let since: Instant? = try rows[0].optional(at: 1)
+            return Backlog(
+                due: min(try rows[0].value(at: 0) + planned.due, Limits.dueChecksCountedMax),
+                dueSince: [since, planned.since].compactMap(\.self).min(),
                 unacknowledgedSince: try rows[0].optional(at: 2))
         }
     }

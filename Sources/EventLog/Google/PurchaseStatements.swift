@@ -243,20 +243,48 @@ enum PurchaseStatements {
           and token_sha256 = sha256(convert_to($2, 'UTF8'))
         """)
 
-    /// Records a question of ``record`` among the checks of its stream, after it.
+    /// Records a question of ``record`` among the checks of its stream, after it. If the check of the purchase was due, or no
+    /// more will follow, the schedule goes on; if it has changed since, it stays as it is.
     static let recordCheck = Statement(
         "purchase_record_check",
         """
-        insert into subledger.store_check (
-          stream_id, original_transaction_id, asked_at, result, status, position
+        with asked as (
+          select stream.stream_id, \(PurchaseKey.sql("google_purchase.purchase_token")) as id
+          from subledger.google_purchase
+          join subledger.stream
+            on stream.app = google_purchase.app
+            and stream.environment = coalesce(google_purchase.environment, 'unknown')
+          where google_purchase.app = $1
+            and google_purchase.token_sha256 = sha256(convert_to($2, 'UTF8'))
+        ),
+        scheduled as (
+          select check_schedule.stream_id, check_schedule.original_transaction_id, check_schedule.due_at,
+            check_schedule.reason
+          from asked
+          join subledger.subscription
+            on subscription.stream_id = asked.stream_id
+            and subscription.original_transaction_id = asked.id
+          join subledger.check_schedule
+            on check_schedule.stream_id = asked.stream_id
+            and check_schedule.original_transaction_id = coalesce(subscription.part_of, asked.id)
+          where check_schedule.purchase_token = $2
+            and (check_schedule.next_at <= $3 or $8::boolean)
+        ),
+        moved as (
+          update subledger.check_schedule
+          set next_at = $7
+          from scheduled
+          where check_schedule.stream_id = scheduled.stream_id
+            and check_schedule.original_transaction_id = scheduled.original_transaction_id
+            and check_schedule.due_at = scheduled.due_at
         )
-        select stream.stream_id, $3, $4, $5, $6, $7
-        from subledger.google_purchase
-        join subledger.stream
-          on stream.app = google_purchase.app
-          and stream.environment = coalesce(google_purchase.environment, 'unknown')
-        where google_purchase.app = $1
-          and google_purchase.token_sha256 = sha256(convert_to($2, 'UTF8'))
+        insert into subledger.store_check (
+          stream_id, original_transaction_id, asked_at, due_at, reason, result, status, position, next_at
+        )
+        select asked.stream_id, asked.id, $3, scheduled.due_at, scheduled.reason, $4, $5, $6,
+          case when scheduled.due_at is not null then $7::timestamptz end
+        from asked
+        left join scheduled using (stream_id)
         on conflict (stream_id, original_transaction_id, asked_at) do nothing
         """)
 
@@ -264,13 +292,12 @@ enum PurchaseStatements {
         "purchase_next_due",
         """
         select min(greatest(earliest.due_at, earliest.asking_until))
-        from unnest($1::text[]) as input (app)
-        cross join generate_series(0, 2) as rank
+        from unnest($1::text[], $2::integer[]) as input (app, rank)
         cross join lateral (
           select due_at, asking_until
           from subledger.google_purchase
           where google_purchase.app = input.app
-            and google_purchase.rank = rank.rank
+            and google_purchase.rank = input.rank
           order by due_at
           limit 1
         ) as earliest
@@ -284,7 +311,7 @@ enum PurchaseStatements {
             select count(*)
             from (
               select
-              from generate_series(0, 2) as rank
+              from generate_series(0, 1) as rank
               join subledger.google_purchase
                 on google_purchase.app = $1
                 and google_purchase.rank = rank.rank
@@ -294,7 +321,7 @@ enum PurchaseStatements {
           ),
           (
             select min(earliest.due_at)
-            from generate_series(0, 2) as rank
+            from generate_series(0, 1) as rank
             cross join lateral (
               select min(due_at) as due_at
               from subledger.google_purchase

@@ -24,10 +24,11 @@ enum AuditStatements {
         "audit_stream_position",
         """
         select stream_head.position, checkpoint.position, checkpoint.products, checkpoint.projection_version,
-          checkpoint.ownership, checkpoint.check_lead
+          checkpoint.ownership, checkpoint.check_lead, stream.environment
         from (select $1::integer as stream_id) as asked
         left join subledger.stream_head using (stream_id)
         left join subledger.checkpoint using (stream_id)
+        left join subledger.stream using (stream_id)
         """)
 
     static let countSubscriptions = Statement(
@@ -131,7 +132,8 @@ enum AuditStatements {
         "audit_copy_next_checks",
         """
         update check_schedule as fresh
-        set next_at = live.next_at
+        set next_at = live.next_at,
+          asking_until = live.asking_until
         from subledger.check_schedule as live
         where live.stream_id = fresh.stream_id
           and live.original_transaction_id = fresh.original_transaction_id

@@ -51,7 +51,8 @@ struct AuditWorker: Sendable {
         if !fresh.isEmpty {
             let writer = ProjectionWriter(
                 streamId: stream, products: ProductCatalog(configured: try place[0].optional(at: 2) ?? ""),
-                checks: CheckPolicy(recorded: try place[0].optional(at: 5) ?? "") ?? .standard,
+                checks: (CheckPolicy(recorded: try place[0].optional(at: 5) ?? "") ?? .standard)
+                    .of(Environment(rawValue: try place[0].optional(at: 6) ?? "")),
                 tables: .temporary)
             let states = fresh.keys.sorted().compactMap { fresh[$0] }
             for step in writer.steps(states, writer.subscriptions(states)) { _ = try await query(step) }

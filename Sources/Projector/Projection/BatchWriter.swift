@@ -244,7 +244,8 @@ struct BatchWriter: Sendable {
             ownership: try rows[0].value(at: 7),
             rules: OwnershipRules(text: try rows[0].value(at: 8)) ?? .standard,
             checkLead: try rows[0].value(at: 9),
-            checks: CheckPolicy(recorded: try rows[0].value(at: 10)) ?? .standard)
+            checks: (CheckPolicy(recorded: try rows[0].value(at: 10)) ?? .standard)
+                .of(Environment(rawValue: try rows[0].value(at: 12))))
     }
 }
 

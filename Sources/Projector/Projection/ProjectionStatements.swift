@@ -126,7 +126,7 @@ enum ProjectionStatements {
             select app_checks.check_lead
             from subledger.app_checks
             where app_checks.app = stream.app
-          ), ''), \(Distribution.condition)
+          ), ''), \(Distribution.condition), stream.environment
         from subledger.stream
         left join (
           select stream_id, position, products, ownership, check_lead, projection_version, xmin::text as version

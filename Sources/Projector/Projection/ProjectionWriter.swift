@@ -70,6 +70,7 @@ struct ProjectionWriter: Sendable {
                         .array(changes.newChecks.map(\.scheduled.check.dueAt)),
                         .array(changes.newChecks.map(\.scheduled.check.reason.rawValue)),
                         .array(changes.newChecks.map(\.scheduled.hasReceipt)),
+                        .array(changes.newChecks.map(\.scheduled.purchaseToken)),
                     ]))
         }
         return steps

@@ -8,6 +8,8 @@ struct ScheduledCheck: Sendable, Hashable {
     /// True if the App Store can be asked with a receipt: something is known from a V1 notification or from an answer
     /// about a receipt. Their facts are not signed.
     let hasReceipt: Bool
+    /// The purchase on Google Play that is asked about; nil for a subscription of the App Store.
+    let purchaseToken: String?
 
     /// Nil if the subscription is not checked again.
     init?(_ subscription: Subscription, _ policy: CheckPolicy) {
@@ -15,5 +17,6 @@ struct ScheduledCheck: Sendable, Hashable {
         guard let check = subscription.nextCheck(after: reports.latestAt, policy: policy) else { return nil }
         self.check = check
         hasReceipt = reports.hasUnsigned
+        purchaseToken = subscription.currentPurchase?.fullPurchaseToken
     }
 }

@@ -74,7 +74,9 @@ extension ProjectionRebuild {
             guard let position = try await livePosition(streams[index]) else { continue }
             // The projection may have advanced meanwhile. Both sides must have folded the same events.
             try await catchUp(&streams, index, through: position, onProgress)
-            _ = try await query(Step(RebuildStatements.restoreChecks, [id]), Limits.tableWaitMax)
+            for statement in [RebuildStatements.restoreChecks, RebuildStatements.restoreClaims] {
+                _ = try await query(Step(statement, [id]), Limits.tableWaitMax)
+            }
             for table in DifferenceStatements.tables {
                 let isSame = try await query(Step(table.isSame, [id]), Limits.tableWaitMax)
                 if try isSame[0].value(Bool.self, at: 0) { continue }

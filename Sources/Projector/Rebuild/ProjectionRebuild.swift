@@ -201,7 +201,9 @@ package struct ProjectionRebuild: Sendable {
                 changed.append(streams[index].id)
                 changeWriter = try await ChangeWriter.start(streams[index].id, connection, now: clock)
             }
-            _ = try await query(Step(RebuildStatements.restoreChecks, [id]), Limits.tableWaitMax)
+            for statement in [RebuildStatements.restoreChecks, RebuildStatements.restoreClaims] {
+                _ = try await query(Step(statement, [id]), Limits.tableWaitMax)
+            }
             for table in RebuildStatements.swap {
                 let isSame = try await query(Step(table.isSame, [id]), Limits.tableWaitMax)
                 if try isSame[0].value(Bool.self, at: 0) { continue }

@@ -128,9 +128,23 @@ enum RebuildStatements {
           order by original_transaction_id, due_at, asked_at desc
         ) as latest
         where check_schedule.stream_id = $1
-          and check_schedule.original_transaction_id = latest.original_transaction_id
+          and latest.original_transaction_id
+            = \(PurchaseKey.sql("check_schedule.purchase_token", else: "check_schedule.original_transaction_id"))
           and check_schedule.due_at = latest.due_at
           and check_schedule.next_at is distinct from latest.next_at
+        """)
+
+    /// Applies the claims of checks, which do not follow from the log.
+    static let restoreClaims = Statement(
+        "rebuild_restore_claims",
+        """
+        update subledger_rebuild.check_schedule
+        set asking_until = live.asking_until
+        from subledger.check_schedule as live
+        where live.stream_id = $1
+          and live.asking_until is not null
+          and check_schedule.stream_id = $1
+          and check_schedule.original_transaction_id = live.original_transaction_id
         """)
 
     static let workAsProjector = Statement("rebuild_work_as_projector", "set local role subledger_projector")

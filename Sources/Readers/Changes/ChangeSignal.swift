@@ -9,6 +9,8 @@ package actor ChangeSignal {
     private let logger: Logger
     /// The number of notifications for each stream.
     private var heard: [Int32: UInt64] = [:]
+    /// The number of all notifications, and how often all readers were woken.
+    private var heardOfAny: UInt64 = 0
     /// How often all readers were woken.
     private var heardOfAll: UInt64 = 0
     private var waiting: [Int32: [UInt64: CheckedContinuation<Void, Never>]] = [:]
@@ -35,6 +37,18 @@ package actor ChangeSignal {
     package func mark(of stream: Int32) -> Mark {
         Mark(ofStream: heard[stream] ?? 0, ofAll: heardOfAll)
     }
+
+    /// The number of notifications so far, whichever streams they are about.
+    package func markOfAny() -> UInt64 { heardOfAny }
+
+    /// Waits until something is heard of any stream after the mark, the deadline passes, or the server shuts down.
+    package func waitForAny(since mark: UInt64, until deadline: ContinuousClock.Instant) async {
+        guard mark == heardOfAny else { return }
+        await wait(for: Self.anyStream, since: self.mark(of: Self.anyStream), until: deadline)
+    }
+
+    /// No stream has this id.
+    private static let anyStream: Int32 = 0
 
     /// Waits until something is heard of the stream after the mark, the deadline passes, or the server shuts down.
     package func wait(for stream: Int32, since mark: Mark, until deadline: ContinuousClock.Instant) async {
@@ -115,11 +129,14 @@ package actor ChangeSignal {
 
     private func wake(_ stream: Int32) {
         heard[stream, default: 0] += 1
+        heardOfAny += 1
         release(allOf: stream)
+        release(allOf: Self.anyStream)
     }
 
     private func wakeAll() {
         heardOfAll += 1
+        heardOfAny += 1
         for stream in waiting.keys { release(allOf: stream) }
     }
 

@@ -144,12 +144,7 @@ extension ConsoleReader {
             null
           from (
             select stream.stream_id, stream.app, stream.environment,
-              case
-                -- As the key of a purchase in facts.
-                when octet_length(google_purchase.purchase_token) > 255
-                  then 'sha256:' || encode(google_purchase.token_sha256, 'hex')
-                else google_purchase.purchase_token
-              end as id
+              \(PurchaseKey.sql("google_purchase.purchase_token")) as id
             from subledger.stream
             join subledger.google_purchase using (app)
             where google_purchase.token_sha256 = $3

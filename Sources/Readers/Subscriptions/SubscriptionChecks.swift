@@ -17,7 +17,28 @@ package struct SubscriptionChecks: Sendable, Hashable {
 
     package struct Next: Sendable, Hashable {
         package let at: Instant
-        package let reason: StoreCheck.Reason
+        package let reason: Reason
+
+        package enum Reason: Sendable, Hashable {
+            case planned(StoreCheck.Reason)
+            /// The last question had no usable answer, or a notification came since.
+            case again
+
+            /// The word in answers.
+            package var label: String {
+                switch self {
+                case .planned(let reason): reason.rawValue
+                case .again: "again"
+                }
+            }
+        }
+    }
+
+    /// Nil if none was made and none is planned.
+    init?(last: Last?, next: Next?) {
+        if last == nil, next == nil { return nil }
+        self.last = last
+        self.next = next
     }
 
     /// Nil if none was made and none is planned.
@@ -27,22 +48,22 @@ package struct SubscriptionChecks: Sendable, Hashable {
     ///     of the last one.
     init?(_ row: Row, at column: Int) throws(PostgresError) {
         let word: String? = try row.optional(at: column + 1)
+        var next: Next?
         if let at: Instant = try row.optional(at: column), let reason = word.flatMap(StoreCheck.Reason.init(rawValue:))
         {
-            next = Next(at: at, reason: reason)
-        } else {
-            next = nil
+            next = Next(at: at, reason: .planned(reason))
         }
-        let label: String? = try row.optional(at: column + 3)
-        let position: Int64? = try row.optional(at: column + 5)
-        if let askedAt: Instant = try row.optional(at: column + 2),
+        self.init(last: try Self.last(row, at: column + 2), next: next)
+    }
+
+    /// - Parameter row: Has time, result, status and position of the last check from `column` on.
+    static func last(_ row: Row, at column: Int) throws(PostgresError) -> Last? {
+        let label: String? = try row.optional(at: column + 1)
+        let position: Int64? = try row.optional(at: column + 3)
+        guard let askedAt: Instant = try row.optional(at: column),
             let result = label.flatMap({ CheckResult(label: $0, position: position) })
-        {
-            last = Last(askedAt: askedAt, result: result, status: try row.optional(at: column + 4))
-        } else {
-            last = nil
-        }
-        if last == nil, next == nil { return nil }
+        else { return nil }
+        return Last(askedAt: askedAt, result: result, status: try row.optional(at: column + 2))
     }
 
     package func write(to writer: inout JSONWriter) {
@@ -60,7 +81,7 @@ package struct SubscriptionChecks: Sendable, Hashable {
                 writer.key("next")
                 writer.object { writer in
                     writer.member("at", next.at)
-                    writer.member("reason", next.reason.rawValue)
+                    writer.member("reason", next.reason.label)
                 }
             }
         }

@@ -6,12 +6,11 @@ import Subscriptions
 /// Reads folded subscriptions.
 package struct SubscriptionReader: Sendable {
     let pool: PostgresPool
-    private let askedByAPI: Set<String>
+    private let asked: AskedApps
 
-    /// - Parameter askedByAPI: The bundle ids of the apps that are asked about without receipts.
-    package init(pool: PostgresPool, askedByAPI: Set<String> = []) {
+    package init(pool: PostgresPool, asked: AskedApps = AskedApps()) {
         self.pool = pool
-        self.askedByAPI = askedByAPI
+        self.asked = asked
     }
 
     package struct Found: Sendable {
@@ -84,7 +83,9 @@ package struct SubscriptionReader: Sendable {
                 Self.findSubscriptions,
                 [
                     Parameter(environment.rawValue), Parameter(originalTransactionId), Parameter(app),
-                    .array(askedByAPI.sorted()),
+                    .array(asked.withoutReceipt.sorted()),
+                    asked.withReceipt.map { .array($0.sorted()) } ?? Parameter(String?.none),
+                    .array(asked.ofGooglePlay.sorted()),
                 ],
                 deadline: .now + Limits.readWaitMax)
             var found: [Found] = []
@@ -104,11 +105,17 @@ package struct SubscriptionReader: Sendable {
                     tokens = try JSONDocument(shared.utf8).root.elements.compactMap(\.string)
                 }
                 let products = ProductCatalog(configured: try rows[index].optional(at: 3) ?? "")
+                let subscription = Subscription(facts, products: products)
+                var checks = try SubscriptionChecks(rows[index], at: 5)
+                if !subscription.purchases.isEmpty {
+                    let stream = StreamKey(app: foundApp, environment: environment)
+                    checks = try await self.checks(
+                        of: subscription.purchases.map(\.purchaseToken), in: stream, planned: checks?.next)
+                }
                 found.append(
                     Found(
-                        app: foundApp, position: try rows[index].value(at: 1),
-                        subscription: Subscription(facts, products: products),
-                        checks: try SubscriptionChecks(rows[index], at: 5), sharedAccountTokens: tokens,
+                        app: foundApp, position: try rows[index].value(at: 1), subscription: subscription,
+                        checks: checks, sharedAccountTokens: tokens,
                         coveredSince: try rows[index].optional(at: 11),
                         writes: try SubscriptionWrite.read(rows[index], at: 12)))
             }
@@ -145,7 +152,15 @@ package struct SubscriptionReader: Sendable {
                 offset 0
               )
           ),
-          case when check_schedule.has_receipt or stream.app = any ($4::text[]) then check_schedule.next_at end,
+          case
+            when check_schedule.purchase_token is not null and stream.app = any ($6::text[])
+              or check_schedule.purchase_token is null
+                and (
+                  stream.app = any ($4::text[])
+                  or check_schedule.has_receipt and ($5::text[] is null or stream.app = any ($5::text[]))
+                )
+              then check_schedule.next_at
+          end,
           check_schedule.reason, last.asked_at, last.result, last.status, last.position, store_history.covered_since,
           \(SubscriptionWrite.query)
         from subledger.stream

@@ -9,9 +9,10 @@ package struct GoogleServices {
     package let poller: PurchasePoller
     package let voids: VoidAudits
 
+    /// - Parameter events: Hears of notifications, and is run by others; nil if rounds are made from outside.
     package init(
         apps: [GoogleApp], store: StoreServices, appender: Appender, database: Database, elector: Elector,
-        logger: Logger
+        events: ChangeSignal? = nil, logger: Logger
     ) {
         let pool = database.pool(for: .asking, logger: logger)
         let queue = PurchaseQueue(pool: pool)
@@ -23,7 +24,11 @@ package struct GoogleServices {
             log: LogReader(pool: linker), appender: appender, apps: Set(apps.map(\.packageName)))
         poller = PurchasePoller(
             client: store.google, apps: apps, queue: queue, log: log, subscriptions: subscriptions, appender: appender,
-            links: links, leadership: StreamLeadership(elector, for: .google), clock: store.clock, logger: logger)
+            links: links, leadership: StreamLeadership(elector, for: .google),
+            events: events.map { events in
+                EventWatch(
+                    mark: { await events.markOfAny() }, wait: { await events.waitForAny(since: $0, until: $1) })
+            }, clock: store.clock, logger: logger)
         voids = VoidAudits(
             client: store.google, apps: apps, queue: queue, voids: VoidLog(pool: pool), log: log,
             subscriptions: subscriptions, appender: appender, links: links,

@@ -18,18 +18,19 @@ package struct OutboundServices {
         var client = EndpointClientSettings(allowsPrivate: false)
     }
 
-    /// - Parameter changes: Hears of changes.
+    /// - Parameters:
+    ///   - changes: Hears of changes.
+    ///   - events: Hears of events; the service runs it.
     init(
-        _ settings: Settings, changes: ChangeSignal, clock: StoreClock, database: Database, elector: Elector,
-        logger: Logger
+        _ settings: Settings, changes: ChangeSignal, events: ChangeSignal, clock: StoreClock, database: Database,
+        elector: Elector, logger: Logger
     ) {
         let poller = database.pool(for: .asking, logger: logger)
         let reader = database.pool(for: .background, logger: logger)
-        let listener = database.configuration(.reader)
         delivery = OutboundDelivery(
             pool: poller, changes: ChangeReader(pool: reader),
             changeSignal: changes,
-            eventSignal: ChangeSignal(listener: listener, channel: "subledger_event", logger: logger),
+            eventSignal: events,
             leadership: StreamLeadership(elector, for: .endpoints), forwards: settings.forwards,
             keyFile: settings.keyFile, settings: settings.client, clock: clock, logger: logger)
     }

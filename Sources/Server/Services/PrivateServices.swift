@@ -42,7 +42,8 @@ package struct PrivateServices {
     init(
         _ settings: Settings, roles: Set<ServerRole>, database: Database, appender: Appender?,
         handIns: HandInSources, consumption: ConsumptionLog?, outbound: OutboundServices.Settings,
-        health: [HealthCheck], apps: Set<String>, signingKeys: [String: ServerAPIKey], changes: ChangeSignal,
+        health: [HealthCheck], apps: Set<String>, signingKeys: [String: ServerAPIKey], asked: AskedApps,
+        changes: ChangeSignal,
         metrics: MetricsRegistry, now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         let onListening: @Sendable (Int) async -> Void = { port in
@@ -59,7 +60,7 @@ package struct PrivateServices {
             let linker = appender.map { _ in database.pool(for: .links, logger: logger) }
             let log = LogReader(pool: pool)
             let tokens = TokenCache(read: TokenReader(pool: authenticatorPool).active)
-            let subscriptions = SubscriptionReader(pool: pool, askedByAPI: Set(signingKeys.keys))
+            let subscriptions = SubscriptionReader(pool: pool, asked: asked)
             let products = ProductStore(pool: productPool)
             let customers = CustomerReader(pool: pool)
             let health = [.database(LogReader(pool: pool))] + health

@@ -47,6 +47,8 @@ package struct Server {
         var poller: PollerServices?
         var google: GoogleServices?
         let elector = Elector(database.configuration(.poller))
+        let events = ChangeSignal(
+            listener: database.configuration(.reader), channel: "subledger_event", logger: logger)
         var handIns: GoogleHandInServices?
         if !roles.isDisjoint(with: [.reader, .poller]), hasApps, let appending {
             let asking = StoreServices(
@@ -57,7 +59,7 @@ package struct Server {
             if roles.contains(.poller), !googleApps.isEmpty {
                 google = GoogleServices(
                     apps: googleApps, store: asking, appender: appending.appender, database: database, elector: elector,
-                    logger: logger)
+                    events: events, logger: logger)
             }
             if roles.contains(.reader) {
                 handIns = GoogleHandInServices(
@@ -78,8 +80,8 @@ package struct Server {
         let outbound =
             roles.contains(.poller)
             ? OutboundServices(
-                plan.outbound, changes: changes, clock: StoreClock(date: now), database: database, elector: elector,
-                logger: logger) : nil
+                plan.outbound, changes: changes, events: events, clock: StoreClock(date: now), database: database,
+                elector: elector, logger: logger) : nil
         let conditions: [HealthCheck?] = [
             projector.map { .projection($0.projector) }, projector.map { .products($0.projector) },
             poller.map { .checks($0.poller) }, google.map { .purchases($0.poller) },
@@ -94,7 +96,7 @@ package struct Server {
             apps: Set(apps.map(\.bundleId) + googleApps.map(\.packageName)),
             signingKeys: Dictionary(
                 apps.compactMap { app in app.serverAPIKey.map { (app.bundleId, $0) } }, uniquingKeysWith: { $1 }),
-            changes: changes, metrics: metrics, now: now, logger: logger)
+            asked: AskedApps(apps, googleApps), changes: changes, metrics: metrics, now: now, logger: logger)
         let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
         let pools = [readerWatch?.pool, backends.healthPool].compactMap(\.self)
         PoolMetrics(database.pools.all + pools).add(to: metrics)

@@ -192,9 +192,8 @@ struct PurchaseAsker: Sendable {
                 answer.body, of: asked, about: question.subject, source: source, answeredAt: answer.answeredAt),
             let snapshot = statement.event.purchases.lazy.compactMap(\.snapshot).first
         else { return try await end(claim, failure(.unreadable, claim)) }
-        let position = try await news.append(
-            statement, receivedAt: statement.answeredAt, after: claim.answerPosition
-        ).position
+        let kept = try await news.append(statement, receivedAt: statement.answeredAt, after: claim.answerPosition)
+        let position = kept.position
         var record = PurchaseRecord(askedAt: answer.answeredAt, result: position == nil ? .unchanged : .appended)
         record.position = position
         try await queue.remove(pending, of: claim)
@@ -202,8 +201,8 @@ struct PurchaseAsker: Sendable {
         record.environment = statement.stream.environment
         record.resource = resource
         record.productId = snapshot.items.first?.productId
-        record.subscription = question.token.key
         record.status = Int32(clamping: answer.status)
+        record.plannedAt = plannedAt(kept, statement, question.token)
         let again = check(snapshot, claim, at: answer.answeredAt, &record)
         // A customer who cannot be linked now is linked at the next question. Google refunds what is not acknowledged.
         var linked: [String: PurchaseLinks.Outcome] = [:]
@@ -220,7 +219,7 @@ struct PurchaseAsker: Sendable {
         record.acknowledgement = try await acknowledge(
             snapshot, question, in: statement.stream, at: answer.answeredAt)
         if case .pending = record.acknowledgement { record.failures = claim.failures + 1 }
-        record.next = next(snapshot, question, record, again)
+        record.next = next(record, again)
         let knowsOrders = try await askAboutOrders(snapshot, question, in: statement.stream)
         if !knowsOrders || linked.count < Set(claim.customerIds).count {
             record.failures = claim.failures + 1
@@ -278,25 +277,26 @@ struct PurchaseAsker: Sendable {
         return now.advanced(by: Limits.staleAnswerPauses[Int(claim.mismatches)])
     }
 
-    private func next(
-        _ snapshot: PurchaseSnapshot, _ question: Question, _ record: PurchaseRecord, _ again: Instant?
-    ) -> PurchaseRecord.Next? {
+    private func next(_ record: PurchaseRecord, _ again: Instant?) -> PurchaseRecord.Next? {
         if let again { return PurchaseRecord.Next(at: again, rank: .again) }
         if case .pending = record.acknowledgement {
             let pause = RepeatPause.purchase.pause(after: Int(record.failures), part: random())
             return PurchaseRecord.Next(at: record.askedAt.advanced(by: pause), rank: .again)
         }
-        guard question.app.polling else { return nil }
-        let schedule = PurchaseSchedule(
-            snapshot: snapshot, environment: record.environment ?? .production, noticedAt: question.claim.noticedAt,
-            part: Self.part(of: question.token))
-        return schedule.next(after: record.askedAt).map { PurchaseRecord.Next(at: $0, rank: .scheduled) }
+        return nil
     }
 
-    /// Depends on the token alone.
-    private static func part(of token: PurchaseToken) -> Double {
-        let hash = token.text.utf8.reduce(UInt32(2_166_136_261)) { ($0 ^ UInt32($1)) &* 16_777_619 }
-        return Double(hash >> 8) / Double(1 << 24)
+    /// When the purchase is planned to be asked about after this answer; nil if it is not. If the answer became an event, the
+    /// projector computes the same from its facts.
+    private func plannedAt(
+        _ kept: NewsAppender.Kept, _ statement: PlayStatement, _ token: PurchaseToken
+    ) -> Instant? {
+        let known = kept.before.first { $0.facts.originalTransactionId == token.key } ?? kept.before.first
+        let facts = (known?.facts ?? SubscriptionFacts(originalTransactionId: token.key))
+            .adding(statement.event, receivedAt: statement.answeredAt)
+        let subscription = Subscription(facts, products: known?.products ?? .empty)
+        let last = max(statement.answeredAt, subscription.reports.latestAt ?? statement.answeredAt)
+        return subscription.nextCheck(after: last, policy: .standard.of(statement.stream.environment))?.dueAt
     }
 
     private func settle(
@@ -323,7 +323,6 @@ struct PurchaseAsker: Sendable {
             // Without a known stream there is nothing that it could end.
             if let statement = try? PlayStatement.gone(about: question.subject, answeredAt: now) {
                 _ = try await news.append(statement, receivedAt: now, after: claim.answerPosition)
-                record.subscription = question.token.key
             }
             try await queue.remove(pending, of: claim)
             return try await end(claim, record)

@@ -6,8 +6,8 @@ import PlayStore
 import Readers
 import Synchronization
 
-/// Asks Google Play about the purchases that are due: after notifications, after failed questions, and at the times at
-/// which something may have happened without a notification. Acknowledges new purchases.
+/// Asks Google Play about the purchases that are due: after notifications, after failed questions, and at the times of the
+/// schedule. Acknowledges new purchases.
 ///
 /// Any number of processes may run one: one of them asks, so that the budget is that of one process.
 package final class PurchasePoller: Sendable {
@@ -18,6 +18,7 @@ package final class PurchasePoller: Sendable {
     private let client: GoogleClient
     /// Those that are asked about.
     private let apps: [GoogleApp]
+    private let events: EventWatch?
     private let clock: StoreClock
     private let metrics: PurchaseMetrics
     private let logger: Logger
@@ -40,10 +41,11 @@ package final class PurchasePoller: Sendable {
     ///   - apps: Those without credentials are left out.
     ///   - queue: With the rights of `subledger_poller`, as well as `log` and `subscriptions`.
     ///   - leadership: Of its own.
+    ///   - events: Hears of notifications; if nil, they are looked for.
     package init(
         client: GoogleClient, apps: [GoogleApp], queue: PurchaseQueue, log: LogReader,
         subscriptions: SubscriptionReader, appender: Appender, links: LinkService, leadership: StreamLeadership,
-        clock: StoreClock,
+        events: EventWatch? = nil, clock: StoreClock,
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
         metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
     ) {
@@ -54,6 +56,7 @@ package final class PurchasePoller: Sendable {
         self.apps = asked
         self.queue = queue
         self.leadership = leadership
+        self.events = events
         self.clock = clock
         self.metrics = metrics
         self.logger = logger
@@ -87,11 +90,7 @@ package final class PurchasePoller: Sendable {
         }
         state.withLock { $0.runsSince = clock.now() }
         await withTaskGroup(of: Void.self) { group in
-            group.addTask {
-                await self.repeatedly("purchases not checked", every: Limits.purchaseLookInterval) {
-                    _ = try await self.round(at: self.clock.date())
-                }
-            }
+            group.addTask { await self.repeatRounds() }
             group.addTask {
                 await self.repeatedly("poller cannot use the database", every: Limits.leadInterval) {
                     try await self.leadership.keep()
@@ -104,6 +103,39 @@ package final class PurchasePoller: Sendable {
             }
         }
         await leadership.release()
+    }
+
+    /// Makes a round whenever a question is due, and from time to time. What the log gets meanwhile is taken in at once.
+    private func repeatRounds() async {
+        var worked = true
+        var next = clock.now()
+        while !Task.isCancelled {
+            let mark = await events?.mark()
+            do {
+                if try await !leads() {
+                    next = clock.now() + Limits.roundPauseMax
+                } else if try await intake.takeIn() > 0 || next <= clock.now() {
+                    let round = try await round(at: clock.date())
+                    let wait = round.nextDue.map { clock.date().duration(to: $0) } ?? Limits.purchaseRoundPauseMax
+                    next = clock.now() + max(Limits.purchaseRoundPauseMin, min(wait, Limits.purchaseRoundPauseMax))
+                }
+                worked = true
+            } catch {
+                // Repeated failures add nothing until the database is back. Errors contain nothing of the purchase.
+                if worked, !Task.isCancelled {
+                    logger.warning("purchases not checked", metadata: ["error": "\(error)"])
+                }
+                worked = false
+                next = clock.now() + Limits.roundPauseMin
+            }
+            guard let events, let mark else {
+                try? await clock.sleep(min(next, clock.now() + Limits.purchaseLookInterval))
+                continue
+            }
+            // Many events at a time are taken in together.
+            try? await clock.sleep(min(next, clock.now() + Limits.purchaseRoundPauseMin))
+            await events.wait(mark, next)
+        }
     }
 
     private func repeatedly(
@@ -127,7 +159,7 @@ package final class PurchasePoller: Sendable {
     package func count(at now: Instant) async throws(ReadError) {
         var counted = PurchaseBacklog()
         for app in apps {
-            let backlog = try await queue.backlog(of: app.packageName, at: now)
+            let backlog = try await queue.backlog(of: app.packageName, at: now, isPolled: app.polling)
             counted.due += backlog.due
             if let since = backlog.dueSince { counted.oldest = max(counted.oldest, since.duration(to: now)) }
             if let since = backlog.unacknowledgedSince {
@@ -148,27 +180,59 @@ package final class PurchasePoller: Sendable {
     ///
     /// - Throws: ``ReadError`` if the database is unavailable. What was not recorded is still due.
     package func round(at now: Instant) async throws -> PollRound {
-        guard try await leadership.lead([Self.everyApp]).contains(Self.everyApp) else {
-            return PollRound(asked: 0, nextDue: nil)
-        }
+        guard try await leads() else { return PollRound(asked: 0, nextDue: nil) }
         _ = try await intake.takeIn()
-        let asked = try await withThrowingTaskGroup(of: Int.self) { group in
+        let polls = try await withThrowingTaskGroup(of: Poll.self) { group in
             for app in apps { group.addTask { try await self.poll(app, at: now) } }
-            return try await group.reduce(0, +)
+            return try await group.reduce(into: [Poll]()) { $0.append($1) }
         }
-        let next = try await queue.nextDue(of: apps.map(\.packageName))
-        return PollRound(asked: asked, nextDue: next)
+        // The projections may not have the answers yet.
+        let planned = polls.compactMap(\.plannedAt).min()
+        let next = [try await nextDue(at: now), planned].compactMap(\.self).min()
+        return PollRound(asked: polls.reduce(0) { $0 + $1.asked }, nextDue: next)
     }
 
-    /// Asks about the due purchases of an app, and returns the number of questions.
-    private func poll(_ app: GoogleApp, at now: Instant) async throws -> Int {
-        try await withThrowingTaskGroup(of: Bool.self) { group in
-            var asked = 0
+    private func leads() async throws(ReadError) -> Bool {
+        try await leadership.lead([Self.everyApp]).contains(Self.everyApp)
+    }
+
+    /// When the next question can be asked that is due then; nil if none is planned.
+    private func nextDue(at now: Instant) async throws(ReadError) -> Instant? {
+        let now = max(now, clock.date())
+        let all = apps.flatMap { app in PurchaseRank.allCases.map { (app: app, rank: $0) } }
+        let held = all.compactMap { heldUntil($0.app, $0.rank, at: now) }
+        let free = all.filter { heldUntil($0.app, $0.rank, at: now) == nil }
+        let queued = try await queue.nextDue(of: free.map { (app: $0.app.packageName, rank: $0.rank) })
+        let scheduled = try await queue.nextScheduled(of: apps.filter(\.polling).map(\.packageName), after: now)
+        return ([queued, scheduled] + held).compactMap(\.self).min()
+    }
+
+    /// The number of questions, and the first of the times that their answers plan.
+    private struct Poll: Sendable {
+        var asked = 0
+        var plannedAt: Instant?
+
+        mutating func add(_ record: PurchaseRecord?, _ app: GoogleApp) {
+            guard let record else { return }
+            asked += 1
+            guard app.polling, let planned = record.plannedAt else { return }
+            plannedAt = min(plannedAt ?? planned, planned)
+        }
+    }
+
+    /// Asks about the due purchases of an app.
+    private func poll(_ app: GoogleApp, at now: Instant) async throws -> Poll {
+        try await withThrowingTaskGroup(of: PurchaseRecord?.self) { group in
+            var poll = Poll()
             var inFlight = 0
             while !Task.isCancelled {
                 let now = max(now, clock.date())
-                let ranks = PurchaseRank.allCases.filter { !isHeld(app, $0, at: now) }
-                if client.isHeld(app) == nil, !ranks.isEmpty, inFlight <= Limits.purchasesInFlightMax / 2 {
+                let ranks = PurchaseRank.allCases.filter { heldUntil(app, $0, at: now) == nil }
+                if !ranks.isEmpty, inFlight <= Limits.purchasesInFlightMax / 2 {
+                    if app.polling, ranks.contains(.scheduled) {
+                        try await queue.takeInScheduled(
+                            of: app.packageName, at: now, limit: 2 * Int64(Limits.purchasesInFlightMax))
+                    }
                     let claims = try await queue.claimDue(
                         of: app.packageName, ranks: ranks, at: now,
                         until: clock.date().advanced(by: Limits.purchaseClaimMax),
@@ -176,36 +240,36 @@ package final class PurchasePoller: Sendable {
                     for claim in claims { group.addTask { await self.ask(claim, app) } }
                     inFlight += claims.count
                 }
-                guard inFlight > 0, let wasAsked = try await group.next() else { break }
+                guard inFlight > 0, let record = try await group.next() else { break }
                 inFlight -= 1
-                if wasAsked { asked += 1 }
+                poll.add(record, app)
                 // Notifications come first, also while many questions are due.
                 if inFlight <= Limits.purchasesInFlightMax / 2 { _ = try await intake.takeIn() }
             }
-            for try await wasAsked in group where wasAsked { asked += 1 }
-            return asked
+            for try await record in group { poll.add(record, app) }
+            return poll
         }
     }
 
-    /// - Returns: Whether the question was sent.
-    private func ask(_ claim: ClaimedPurchase, _ app: GoogleApp) async -> Bool {
+    /// - Returns: Nil if the question was not sent.
+    private func ask(_ claim: ClaimedPurchase, _ app: GoogleApp) async -> PurchaseRecord? {
         do {
             let outcome = try await asker.ask(claim, of: app)
             if outcome.pause > .zero { hold(app, claim.rank, until: clock.date().advanced(by: outcome.pause)) }
-            return outcome.record != nil
+            return outcome.record
         } catch {
             // It is due again when the claim ends. Errors contain nothing of the purchase.
             logger.warning(
                 "purchase not checked", metadata: ["stream.app": "\(app.packageName)", "error": "\(error)"])
-            return false
+            return nil
         }
     }
 
-    private func isHeld(_ app: GoogleApp, _ rank: PurchaseRank, at now: Instant) -> Bool {
-        state.withLock { state in
-            let hold = Hold(app: app.packageName, isScheduled: rank == .scheduled)
-            return state.heldUntil[hold].map { $0 > now } ?? false
-        }
+    /// Until when questions about an app must wait; nil if they need not.
+    private func heldUntil(_ app: GoogleApp, _ rank: PurchaseRank, at now: Instant) -> Instant? {
+        if let pause = client.isHeld(app) { return now.advanced(by: pause) }
+        let hold = Hold(app: app.packageName, isScheduled: rank == .scheduled)
+        return state.withLock { $0.heldUntil[hold] }.flatMap { $0 > now ? $0 : nil }
     }
 
     private func hold(_ app: GoogleApp, _ rank: PurchaseRank, until end: Instant) {

@@ -36,12 +36,16 @@ package struct Checker: Sendable {
 
         var id: String { subscription.facts.originalTransactionId }
 
-        /// What an answer probably covers. One about a receipt names the subscriptions, and one of the App Store Server API
-        /// is about all of the Apple Account.
-        var coverage: PollCourse.Coverage {
-            if let known { return PollCourse.Coverage(subscriptions: known.subscriptions) }
-            let accounts = subscription.facts.transactions.keys.compactMap(\.fact.appTransactionId)
-            return PollCourse.Coverage(accounts: Set(accounts))
+        /// Whether an answer probably is about another subscription, too. One about a receipt names the subscriptions, and
+        /// one of the App Store Server API is about all of the Apple Account.
+        func covers(_ id: String, _ other: SubscriptionReader.Stored?) -> Bool {
+            if let known { return known.subscriptions.contains(id) }
+            guard let other else { return false }
+            return !Self.accounts(of: subscription).isDisjoint(with: Self.accounts(of: other))
+        }
+
+        private static func accounts(of subscription: SubscriptionReader.Stored) -> Set<String> {
+            Set(subscription.facts.transactions.keys.compactMap(\.fact.appTransactionId))
         }
     }
 
@@ -103,22 +107,28 @@ package struct Checker: Sendable {
         let streams = try await queue.streams(
             of: [app.bundleId], withKey: app.serverAPIKey == nil ? [] : [app.bundleId])
         guard let stream = streams.first(where: { $0.key.environment == environment }),
-            let question = try await question(
-                originalTransactionId, of: app, in: stream, scheduled: nil, at: clock.date()),
-            let record = try await ask(question).records.first
+            let known = try await subscriptions([originalTransactionId], in: stream)[originalTransactionId]
         else { return nil }
+        let question = try await question(known, of: app, in: stream, scheduled: nil, at: clock.date())
+        guard let record = try await ask(question).records.first else { return nil }
         guard record.result.position == nil else { return Checked(record: record, nextAt: nil) }
         return Checked(record: record, nextAt: try await queue.nextAt(of: originalTransactionId, in: stream))
     }
 
-    /// Reads what a question needs; nil if the subscription is not known.
+    /// What is known of some subscriptions. Unknown ones are left out.
+    func subscriptions(
+        _ ids: [String], in stream: CheckQueue.PolledStream
+    ) async throws(ReadError) -> [String: SubscriptionReader.Stored] {
+        let found = try await subscriptions.subscriptions(ids, in: stream.key)
+        return Dictionary(found.map { ($0.facts.originalTransactionId, $0) }) { $1 }
+    }
+
+    /// Reads what a question needs besides.
     func question(
-        _ originalTransactionId: String, of app: App, in stream: CheckQueue.PolledStream, scheduled: StoreCheck?,
-        at now: Instant
-    ) async throws(ReadError) -> Question? {
-        let found = try await subscriptions.subscriptions([originalTransactionId], in: stream.key)
-        guard let subscription = found.first else { return nil }
-        return Question(
+        _ subscription: SubscriptionReader.Stored, of app: App, in stream: CheckQueue.PolledStream,
+        scheduled: StoreCheck?, at now: Instant
+    ) async throws(ReadError) -> Question {
+        Question(
             app: app, stream: stream, subscription: subscription, scheduled: scheduled, now: now,
             known: stream.asksWithoutReceipt ? nil : try await finder.latest(of: subscription.facts, in: stream.key))
     }

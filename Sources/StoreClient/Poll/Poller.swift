@@ -16,6 +16,7 @@ package final class Poller: Sendable {
     private let clock: StoreClock
     private let logger: Logger
     private let holds = PollHolds()
+    private let claims: PollClaims
     private let progress = Mutex(Progress())
 
     private struct Progress: Sendable {
@@ -34,6 +35,7 @@ package final class Poller: Sendable {
         self.checker = checker
         self.queue = queue
         self.leadership = leadership
+        claims = PollClaims(queue: queue, clock: clock)
         self.apps = Dictionary(apps.filter(\.isPolled).map { ($0.bundleId, $0) }) { $1 }
         self.clock = clock
         self.logger = logger
@@ -58,7 +60,10 @@ package final class Poller: Sendable {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.repeatRounds() }
             group.addTask {
-                await self.repeatedly(every: Limits.leadInterval) { try await self.leadership.keep() }
+                await self.repeatedly(every: Limits.leadInterval) {
+                    try await self.claims.keep()
+                    try await self.leadership.keep()
+                }
             }
             group.addTask {
                 await self.repeatedly(every: Limits.backlogInterval) { try await self.count(at: self.clock.date()) }
@@ -144,91 +149,106 @@ package final class Poller: Sendable {
             return asked
         }
         let scheduled = try await queue.nextDue(in: Array(led), after: now)
+        let claimed = try await queue.nextClaimEnd(in: Array(led), after: now)
         let held = holds.nextEnd(in: led.map(\.id), after: now)
-        return PollRound(asked: asked, nextDue: [scheduled, held].compactMap(\.self).min())
+        return PollRound(asked: asked, nextDue: [scheduled, claimed, held].compactMap(\.self).min())
     }
 
     /// Makes the due checks of a stream, and returns the number of questions.
     private func poll(_ stream: CheckQueue.PolledStream, at now: Instant) async throws -> Int {
         guard let app = apps[stream.key.app] else { return 0 }
-        var course = PollCourse()
+        var asked = 0
         while !Task.isCancelled, !holds.isHeld(stream.id, at: now) {
-            let held = holds.held(in: stream.id, at: now)
-            let due = try await queue.due(
-                in: stream, at: now, limit: Int64(Limits.dueChecksMax + held.count + course.seen.count))
-            let open = due.filter { !held.contains($0.originalTransactionId) && course.isOpen($0) }
-            guard !open.isEmpty else { break }
-            course = try await ask(Array(open.prefix(Limits.dueChecksMax)), of: app, in: stream, at: now, course)
+            let due = try await claims.claimDue(in: stream, at: now)
+            guard !due.isEmpty else { break }
+            do {
+                asked += try await ask(due, of: app, in: stream, at: now)
+            } catch {
+                await release(due.map(\.originalTransactionId), in: stream, at: now)
+                throw error
+            }
             // Another process may have taken the stream over.
             guard try await leadership.lead([stream.id]).contains(stream.id) else { break }
         }
-        return course.asked
+        return asked
     }
 
-    /// Asks about some due checks, a few at a time, waits for all answers, and returns the course with them.
+    /// Asks about claimed checks, a few at a time, waits for all answers, and returns the number of questions.
     private func ask(
-        _ due: [CheckQueue.DueCheck], of app: App, in stream: CheckQueue.PolledStream, at now: Instant,
-        _ course: PollCourse
-    ) async throws -> PollCourse {
-        try await withThrowingTaskGroup(of: PollCourse.Answer.self) { group in
-            var current = course
-            for check in due {
-                while current.inFlight >= Limits.checksInFlightMax, let answer = try await group.next() {
-                    current.note(answer)
+        _ due: [CheckQueue.DueCheck], of app: App, in stream: CheckQueue.PolledStream, at now: Instant
+    ) async throws -> Int {
+        let known = try await checker.subscriptions(due.map(\.originalTransactionId), in: stream)
+        return try await withThrowingTaskGroup(of: Bool.self) { group in
+            var open = due[...]
+            var (asked, inFlight) = (0, 0)
+            while let check = open.popFirst() {
+                while inFlight >= Limits.checksInFlightMax, let wasAsked = try await group.next() {
+                    inFlight -= 1
+                    if wasAsked { asked += 1 }
                 }
-                guard !Task.isCancelled, !holds.isHeld(stream.id, at: now) else { break }
-                // Other answers may have covered it, or be about to.
-                guard current.isOpen(check) else { continue }
+                guard !Task.isCancelled, !holds.isHeld(stream.id, at: now) else {
+                    open.insert(check, at: open.startIndex)
+                    break
+                }
                 let question: Checker.Question
                 do {
-                    guard
-                        let found = try await checker.question(
-                            check.originalTransactionId, of: app, in: stream, scheduled: check.scheduled, at: now)
-                    else { throw ReadError.damaged(detail: "a check is scheduled for a subscription without facts") }
-                    question = found
+                    guard let subscription = known[check.originalTransactionId] else {
+                        throw ReadError.damaged(detail: "a check is scheduled for a subscription without facts")
+                    }
+                    question = try await checker.question(
+                        subscription, of: app, in: stream, scheduled: check.scheduled, at: now)
                 } catch {
-                    try hold(check.originalTransactionId, in: stream, at: now, error)
-                    current.skip(check)
+                    try await hold([check.originalTransactionId], in: stream, at: now, error)
                     continue
                 }
-                // One answer serves all subscriptions of an Apple Account.
-                let coverage = question.coverage
-                while current.isAsking(about: coverage.accounts), let answer = try await group.next() {
-                    current.note(answer)
+                // One answer serves all subscriptions of an Apple Account: it is one claim.
+                let covered = open.filter { other in
+                    question.covers(other.originalTransactionId, known[other.originalTransactionId])
                 }
-                guard !Task.isCancelled, !holds.isHeld(stream.id, at: now) else { break }
-                guard current.isOpen(check) else { continue }
-                let number = current.begin(check, covering: coverage)
-                group.addTask { try await self.answer(question, number: number) }
+                open.removeAll { covered.contains($0) }
+                let ids = [check.originalTransactionId] + covered.map(\.originalTransactionId)
+                group.addTask { try await self.answer(question, claimed: ids) }
+                inFlight += 1
             }
-            while let answer = try await group.next() { current.note(answer) }
-            return current
+            for try await wasAsked in group where wasAsked { asked += 1 }
+            if !open.isEmpty { await release(open.map(\.originalTransactionId), in: stream, at: now) }
+            return asked
         }
     }
 
-    private func answer(_ question: Checker.Question, number: Int) async throws -> PollCourse.Answer {
+    /// - Parameter claimed: The subscriptions whose checks the answer probably makes.
+    /// - Returns: Whether the question was sent.
+    private func answer(_ question: Checker.Question, claimed: [String]) async throws -> Bool {
         do {
             let outcome = try await checker.ask(question)
             if outcome.pause > .zero {
                 holds.hold(question.stream.id, until: question.now.advanced(by: outcome.pause))
             }
-            return PollCourse.Answer(
-                number: number, wasAsked: outcome.wasAsked,
-                settled: outcome.answered.union(outcome.records.map(\.originalTransactionId)))
+            claims.forget(claimed, in: question.stream.id)
+            // Those that the answer does not name are asked about by themselves.
+            let open = Set(claimed).subtracting(outcome.records.map(\.originalTransactionId))
+            await release(open.sorted(), in: question.stream, at: question.now)
+            return outcome.wasAsked
         } catch {
-            try hold(question.id, in: question.stream, at: question.now, error)
-            return PollCourse.Answer(number: number, wasAsked: true, settled: [])
+            try await hold(claimed, in: question.stream, at: question.now, error)
+            return true
         }
     }
 
-    /// Leaves a check alone for a while, so that a single one that always fails does not hold up the others.
+    /// Ends claims, also in a task that is cancelled. If the database is away, they end by themselves.
+    private func release(_ ids: [String], in stream: CheckQueue.PolledStream, at now: Instant) async {
+        guard !ids.isEmpty else { return }
+        await Task { [claims] in try? await claims.release(ids, in: stream.id, at: now) }.value
+    }
+
+    /// Leaves checks alone for a while, so that a single one that always fails does not hold up the others.
     ///
     /// - Throws: The error, if the database is unavailable: then all would fail.
     private func hold(
-        _ id: String, in stream: CheckQueue.PolledStream, at now: Instant, _ error: any Error
-    ) throws {
+        _ ids: [String], in stream: CheckQueue.PolledStream, at now: Instant, _ error: any Error
+    ) async throws {
         if error as? ReadError == .unavailable { throw error }
-        holds.hold(id, in: stream.id, until: now.advanced(by: Limits.brokenCheckPause))
+        try await claims.release(ids, in: stream.id, for: Limits.brokenCheckPause, at: now)
         var detail = "\(error)"
         if case .damaged(let problem) = error as? ReadError { detail = problem }
         logger.error(

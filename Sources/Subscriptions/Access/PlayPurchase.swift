@@ -25,6 +25,8 @@ package struct PlayPurchase: Sendable, Hashable {
     /// Its order that was charged last.
     package let latestOrderId: String?
     let suspensions: [Suspension]
+    /// True if Google no longer answers about it.
+    let isGone: Bool
 
     package var state: PurchaseSnapshot.State? { PurchaseSnapshot.State(rawValue: stateName) }
 
@@ -60,7 +62,7 @@ extension PurchaseLine {
                 isAcknowledged: history.answers.last { $0.snapshot.isAcknowledged != nil }?.snapshot.isAcknowledged,
                 autoResumeTime: snapshot.autoResumeTime, expiryTime: snapshot.items.compactMap(\.expiryTime).max(),
                 answeredAt: last.statedAt, replacedAt: history.replacedAt, latestOrderId: history.newestOrder,
-                suspensions: history.suspensions.map(\.limited))
+                suspensions: history.suspensions.map(\.limited), isGone: history.isGone)
         }
     }
 }

@@ -8,6 +8,13 @@ extension SubscriptionFacts {
     ///
     /// - Parameter receivedAt: Our clock at the receipt of the event.
     package func isChanged(by event: Event, receivedAt: Instant, products: ProductCatalog = .empty) -> Bool {
+        let changed = adding(event, receivedAt: receivedAt)
+        if changed.succession != succession { return true }
+        return Knowledge(self, products) != Knowledge(changed, products)
+    }
+
+    /// The facts as they are once the event is folded. See ``isChanged(by:receivedAt:products:)``.
+    package func adding(_ event: Event, receivedAt: Instant) -> SubscriptionFacts {
         let facts = event.facts
         var changed = self
         // Any position that is not taken: it decides between unsigned reports of the same time only.
@@ -19,8 +26,7 @@ extension SubscriptionFacts {
                 StatedFacts(facts, about: purchase), occurredAt: event.occurredAt, receivedAt: receivedAt,
                 position: position)
         }
-        if changed.succession != succession { return true }
-        return Knowledge(self, products) != Knowledge(changed, products)
+        return changed
     }
 }
 

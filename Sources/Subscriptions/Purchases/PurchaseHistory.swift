@@ -96,6 +96,12 @@ struct PurchaseHistory {
     /// The app user of the expired purchase that this one continues, as stated at the purchase.
     var expiredAccountId: String? { answers.last { $0.snapshot.expiredAccountId != nil }?.snapshot.expiredAccountId }
 
+    /// Whether Google said, after its last answer, that it answers no more.
+    var isGone: Bool {
+        guard let last = answers.last else { return false }
+        return notices.contains { $0.notice.kind == .gone && $0.notice.at >= last.statedAt }
+    }
+
     var isProduct: Bool { answers.last?.snapshot.kind == .product }
 
     func position(of refund: PurchaseOrder.Refund) -> Int64? { refundPositions[refund] }

@@ -6,6 +6,8 @@ package struct CheckPolicy: Sendable, Hashable {
     package let leadMinutes: Int64
     /// The lead as it was configured; empty if none is.
     package let lead: String
+    /// True for test purchases, whose periods last minutes. The App Store's schedule follows the length of the period.
+    package private(set) var isOfSandbox = false
 
     /// The policy of an app that configures none.
     package static let standard = CheckPolicy(leadMinutes: 0, lead: "")
@@ -16,6 +18,13 @@ package struct CheckPolicy: Sendable, Hashable {
     private init(leadMinutes: Int64, lead: String) {
         self.leadMinutes = leadMinutes
         self.lead = lead
+    }
+
+    /// The same policy for the purchases of an environment.
+    package func of(_ environment: Environment?) -> CheckPolicy {
+        var policy = self
+        policy.isOfSandbox = environment == .sandbox
+        return policy
     }
 
     /// Parses an ISO 8601 duration in hours and minutes: `PT6H`, `PT90M`, `PT1H30M`. Nil unless it is longer than zero

@@ -12,10 +12,14 @@ extension Subscription {
     /// Soon after a report that contradicts a cancellation, the App Store is asked which of them is right: its answer is
     /// later than both.
     ///
+    /// Google is asked about the current purchase alone, see ``PlaySchedule``.
+    ///
     /// - Parameter last: When the state was last confirmed: by the latest report (``reports``), or by a later check
     ///   that changed nothing. The next check is later than that.
     package func nextCheck(after last: Instant?, policy: CheckPolicy) -> StoreCheck? {
-        if let purchase = currentPurchase { return nextCheck(of: purchase, after: last ?? .earliest) }
+        if let purchase = currentPurchase {
+            return PlaySchedule(purchase: purchase, isOfSandbox: policy.isOfSandbox).next(after: last ?? .earliest)
+        }
         let regular = nextRegularCheck(after: last, policy: policy)
         guard let settled = reports.contradictedAt?.advanced(byMilliseconds: CheckRhythm.contradictionMilliseconds),
             settled > last ?? .earliest, settled < regular?.dueAt ?? .latest
