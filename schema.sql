@@ -76,7 +76,7 @@ create table subledger.schema_version (
   constraint schema_version_pkey primary key (version)
 );
 
-insert into subledger.schema_version (version) values (1);
+insert into subledger.schema_version (version) values (2);
 
 -- Roles -------------------------------------------------------------------------------------------------------------
 -- Roles belong to the cluster, so another database may already have created them, or may be creating them now.
