@@ -366,6 +366,9 @@ create table subledger.transaction (
   app_transaction_id            text,
   previous_original_transaction_id text,
   billing_plan_type             text,
+  refunded_price                bigint,
+  tax                           bigint,
+  developer_revenue             bigint,
   additional                    jsonb,
   gap                           text,
   constraint transaction_pkey primary key (stream_id, original_transaction_id, transaction_id),
@@ -1653,6 +1656,13 @@ comment on column subledger.transaction.revocation_date is
   'so: the purchase then counts as refunded in full';
 comment on column subledger.transaction.type is 'Type of the product, as Apple spells it; null in V1';
 comment on column subledger.transaction.revocation_percentage is 'Thousandths of a percent: 50000 is one half';
+comment on column subledger.transaction.refunded_price is
+  'What Google''s order says was paid back, in thousandths of the currency unit; null if revocation_percentage says it';
+comment on column subledger.transaction.tax is
+  'The tax in price, in thousandths, as Google''s order states it; null for Apple, which does not';
+comment on column subledger.transaction.developer_revenue is
+  'What the developer receives, in thousandths of the currency unit, as Google''s order states it: without taxes, fees and '
+  'refunds so far; null for Apple, which does not state it';
 comment on column subledger.transaction.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back';
 comment on column subledger.transaction.price is
   'In thousandths of the currency unit: 10990 is 10.99; of several seats, what was paid for all of them; null in V1';
@@ -2671,7 +2681,7 @@ language sql immutable parallel safe as $$
     case
       when revocation_date is null then null
       when in_app_ownership_type in ('FAMILY_SHARED', 'ASSIGNED') then null
-      when revocation_type in ('REFUND_PRORATED', 'REFUND_UNITS') then 'part'
+      when revocation_type in ('REFUND_PRORATED', 'REFUND_UNITS', 'REFUND_AMOUNT') then 'part'
       when revocation_type in ('REFUND_FULL', 'REVOKED') then 'full'
       -- Without a kind, as in V1, a revocation is a refund. What this version does not know is none.
       when revocation_type is null and not is_upgraded and coalesce(revocation_reason, 0) in (0, 1)
@@ -2716,7 +2726,7 @@ select
     transaction.in_app_ownership_type
   ) as refund,
   case
-    when transaction.revocation_type in ('REFUND_PRORATED', 'REFUND_UNITS') then
+    when transaction.revocation_type in ('REFUND_PRORATED', 'REFUND_UNITS', 'REFUND_AMOUNT') then
       transaction.revocation_percentage / 1000.0
     when transaction.revocation_date is not null then coalesce(transaction.revocation_percentage / 1000.0, 100)
   end as refund_percent,
@@ -4457,6 +4467,8 @@ select
   transaction.revocation_date,
   round(transaction.price / 1000.0, 3) as price,
   case
+    when refunded.refund is not null and transaction.refunded_price is not null then
+      round(transaction.refunded_price / 1000.0, 3)
     when refunded.refund = 'full' then
       round(transaction.price / 1000.0 * coalesce(transaction.revocation_percentage, 100000) / 100000, 3)
     when refunded.refund = 'part' then
@@ -4470,7 +4482,9 @@ select
   coalesce(transaction.offer_identifier, transaction.promotional_offer_id, transaction.offer_code_ref_name)
     as offer_identifier,
   transaction.type,
-  transaction.expires_date
+  transaction.expires_date,
+  round(transaction.tax / 1000.0, 3) as tax,
+  round(transaction.developer_revenue / 1000.0, 3) as developer_revenue
 from subledger.transaction
 join subledger.stream using (stream_id)
 cross join lateral (
@@ -4506,6 +4520,11 @@ comment on column analyst.refund_rate_detail.refund is 'full or part; null if no
 comment on column analyst.refund_rate_detail.revocation_date is
   'When it was refunded; for a purchase that is not, when an upgrade replaced it, in V1';
 comment on column analyst.refund_rate_detail.price is 'In the currency unit; null in V1';
+comment on column analyst.refund_rate_detail.tax is
+  'The tax in price, in the currency unit, as Google''s order states it; null if it does not, and for Apple';
+comment on column analyst.refund_rate_detail.developer_revenue is
+  'What the developer receives, in the currency unit, as Google''s order states it: without taxes, fees and refunds so far; '
+  'null if it does not, and for Apple';
 comment on column analyst.refund_rate_detail.refunded_amount is
   'Refunded amount, in the currency unit; null if not refunded, or if the price or the percentage is unknown';
 comment on column analyst.refund_rate_detail.original_transaction_id is 'The subscription';
@@ -5137,6 +5156,8 @@ with payment as (
     case when paid.refund is not null then paid.revocation_date end as refunded_at,
     paid.price,
     paid.refunded_amount,
+    paid.tax,
+    paid.developer_revenue,
     paid.original_transaction_id,
     paid.transaction_id,
     paid.positions,
@@ -5207,7 +5228,9 @@ select
   run.purchase_date,
   run.original_transaction_id,
   run.transaction_id,
-  run.positions
+  run.positions,
+  run.tax,
+  run.developer_revenue
 from run;
 
 comment on view analyst.revenue_detail is
@@ -5236,6 +5259,8 @@ comment on column analyst.revenue_detail.refund is 'full or part; null if it doe
 comment on column analyst.revenue_detail.refund_day is 'Day of the refund, UTC';
 comment on column analyst.revenue_detail.refunded_amount is
   'Refunded amount, in the currency unit; null if not refunded, or if the price or the percentage is unknown';
+comment on column analyst.revenue_detail.tax is 'As in refund_rate_detail';
+comment on column analyst.revenue_detail.developer_revenue is 'As in refund_rate_detail';
 comment on column analyst.revenue_detail.purchase_date is 'When it was bought, or when its period begins';
 comment on column analyst.revenue_detail.original_transaction_id is 'The subscription';
 comment on column analyst.revenue_detail.transaction_id is 'The purchase';
@@ -5610,15 +5635,21 @@ select
   case when sold.is_later then commission.later_percent else commission.percent end as commission_percent,
   sold.original_transaction_id,
   sold.transaction_id,
-  sold.positions
+  sold.positions,
+  sold.tax,
+  sold.developer_revenue as proceeds
 from analyst.revenue_detail as sold
 left join lateral analyst.commission_on(sold.store, sold.kind, sold.country, sold.day) as commission on true
 left join lateral analyst.tax_on(sold.country, sold.day) as tax on true
 where sold.price is not null;
 
 comment on view analyst.proceeds_detail is
-  'Every payment whose price is known, with the tax rate and the commission that the imported tables have for its day. '
-  'Estimated: no store states them for single payments of Apple';
+  'Every payment whose price is known, with the tax rate and the commission that the imported tables have for its day, and '
+  'with the tax and the proceeds that Google''s order states. Apple states neither for single payments';
+comment on column analyst.proceeds_detail.tax is
+  'The tax in the price, in the currency unit, as Google''s order states it; null if it does not, and for Apple';
+comment on column analyst.proceeds_detail.proceeds is
+  'What the developer receives, in the currency unit, as Google''s order states it; null if it does not, and for Apple';
 comment on column analyst.proceeds_detail.day is 'Day of the purchase, UTC';
 comment on column analyst.proceeds_detail.app is 'Bundle ID or package name';
 comment on column analyst.proceeds_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
@@ -5642,42 +5673,57 @@ create or replace view analyst.proceeds as
 with alike as (
   select
     day, stream_id, store, kind, product_id, country, currency, is_later,
-    sum(price - coalesce(refunded_amount, 0)) as paid
+    developer_revenue is null as estimated,
+    sum(price - coalesce(refunded_amount, 0)) as paid,
+    -- What was paid back has its part of the tax.
+    sum(coalesce(tax, 0) * (1 - coalesce(refunded_amount / nullif(price, 0), 0))) as tax,
+    sum(developer_revenue) as proceeds
   from analyst.revenue_detail
   where price is not null
-  group by day, stream_id, store, kind, product_id, country, currency, is_later
+  group by day, stream_id, store, kind, product_id, country, currency, is_later, developer_revenue is null
 ), rated as (
   select
-    sold.day, sold.stream_id, sold.store, sold.kind, sold.product_id, sold.country, sold.currency, sold.paid,
-    sold.paid / (1 + tax.percent / 100) as net,
+    sold.day, sold.stream_id, sold.store, sold.kind, sold.product_id, sold.country, sold.currency, sold.estimated,
+    sold.paid,
+    case when sold.estimated then sold.paid - sold.paid / (1 + tax.percent / 100) else sold.tax end as tax,
+    sold.proceeds,
     case when sold.is_later then commission.later_percent else commission.percent end as commission_percent
   from alike as sold
   left join lateral analyst.commission_on(sold.store, sold.kind, sold.country, sold.day) as commission on true
   left join lateral analyst.tax_on(sold.country, sold.day) as tax on true
+), shared as (
+  select
+    rated.*,
+    case
+      when estimated then (paid - tax) * commission_percent / 100
+      else paid - tax - proceeds
+    end as commission
+  from rated
 )
 select
-  rated.day,
+  shared.day,
   stream.app,
   stream.environment,
-  rated.store,
-  rated.kind,
-  rated.product_id,
-  rated.country,
-  rated.currency,
-  sum(rated.paid) as paid,
-  round(sum(rated.paid - rated.net) filter (where rated.commission_percent is not null), 3) as tax,
-  round(sum(rated.net * rated.commission_percent / 100), 3) as commission,
-  round(sum(rated.net * (1 - rated.commission_percent / 100)), 3) as proceeds,
-  coalesce(sum(rated.paid) filter (where rated.net * rated.commission_percent is null), 0) as unestimated,
-  true as estimated
-from rated
+  shared.store,
+  shared.kind,
+  shared.product_id,
+  shared.country,
+  shared.currency,
+  sum(shared.paid) as paid,
+  round(sum(shared.tax) filter (where shared.commission is not null), 3) as tax,
+  round(sum(shared.commission), 3) as commission,
+  round(sum(shared.paid - shared.tax - shared.commission), 3) as proceeds,
+  coalesce(sum(shared.paid) filter (where shared.commission is null), 0) as unestimated,
+  shared.estimated
+from shared
 join subledger.stream using (stream_id)
 group by
-  rated.day, stream.app, stream.environment, rated.store, rated.kind, rated.product_id, rated.country, rated.currency;
+  shared.day, stream.app, stream.environment, shared.store, shared.kind, shared.product_id, shared.country,
+  shared.currency, shared.estimated;
 
 comment on view analyst.proceeds is
-  'What is left of payments after tax and the share of the store, estimated from the imported tables: paid is tax, '
-  'commission, proceeds and unestimated. From proceeds_detail';
+  'What is left of payments after tax and the share of the store: paid is tax, commission, proceeds and unestimated. As '
+  'Google''s orders state it, where they are known, else estimated from the imported tables. From proceeds_detail';
 comment on column analyst.proceeds.day is 'Day of the purchases, UTC';
 comment on column analyst.proceeds.app is 'Bundle ID or package name';
 comment on column analyst.proceeds.environment is 'production, sandbox, xcode, local_testing or unknown';
@@ -5691,7 +5737,8 @@ comment on column analyst.proceeds.tax is 'Tax in it; null if no rate is known';
 comment on column analyst.proceeds.commission is 'Share of the store in the rest; null if no rate is known';
 comment on column analyst.proceeds.proceeds is 'What is left; null if no rate is known';
 comment on column analyst.proceeds.unestimated is 'The part of paid for which a table has no rate';
-comment on column analyst.proceeds.estimated is 'Whether the amounts are estimates; always true';
+comment on column analyst.proceeds.estimated is
+  'Whether the imported tables gave tax, commission and proceeds; false if the orders of the store state them';
 
 create or replace function analyst.ltv_in(target text)
 returns table (

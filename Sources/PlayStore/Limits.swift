@@ -9,6 +9,8 @@ package enum Limits {
     package static let identifierBytesMax = 255
     /// Google allows 50 items in a subscription purchase.
     package static let itemsMax = 200
+    /// Refunds by amount of one order; people in a shop make each.
+    package static let refundsMax = 100
     /// Rows of one page of voided purchases, of which Google sends 1,000.
     package static let voidedRowsMax = 1000
     /// How far the clocks of Google and this server may differ.

@@ -88,6 +88,57 @@ struct MoneyTests {
         values ('', '2020-01-01', 20), ('USA', '2020-01-01', 0);
         """
 
+    /// Of 700-2, four euros were paid back, with their part of the tax.
+    @Test("tax and proceeds that an order states count instead of the tables, less what was paid back")
+    func statedProceeds() async throws {
+        let ordered = { (id: String, start: String, end: String, change: @escaping (inout Transaction) -> Void) in
+            AnalystLog.Stated(
+                "2025-04-20T12:00:00Z",
+                [
+                    Self.charge(id, start, end, 12, "EUR", "DEU", user: 7) {
+                        ($0.tax, $0.developerRevenue) = (1916, 8571)
+                        change(&$0)
+                    }
+                ])
+        }
+        try await SimulatedLog.with { log in
+            try await log.script(Self.tables)
+            try await AnalystLog.fold(
+                [
+                    ordered("700", "2025-04-01", "2025-05-01") { _ in },
+                    ordered("700-2", "2025-05-01", "2025-06-01") {
+                        $0.revocationDate = AnalystLog.date("2025-05-03T12:00:00Z")
+                        $0.revocationType = "REFUND_AMOUNT"
+                        $0.refundedPrice = 4000
+                        $0.developerRevenue = 5714
+                    },
+                    ordered("700-3", "2025-06-01", "2025-07-01") { ($0.tax, $0.developerRevenue) = (nil, nil) },
+                ], log)
+
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', day, paid, tax, commission, proceeds, unestimated, estimated)
+                    from analyst.proceeds
+                    order by day
+                    """) == [
+                        "2025-04-01 12.000 1.916 1.513 8.571 0 f", "2025-05-01 8.000 1.277 1.009 5.714 0 f",
+                        "2025-06-01 12.000 2.000 1.000 9.000 0 t",
+                    ])
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', day, gross, refunded, refunded_here)
+                    from analyst.revenue
+                    where gross <> 0 or refunded_here <> 0
+                    order by day
+                    """) == [
+                        "2025-04-01 12.000 0 0", "2025-05-01 12.000 4.000 0", "2025-05-03 0 0 4.000",
+                        "2025-06-01 12.000 0 0",
+                    ])
+        }
+    }
+
     @Test("payments, refunds and their values in euros; what has no rate or price is told")
     func money() async throws {
         try await SimulatedLog.with { log in

@@ -6,22 +6,19 @@ import Testing
 
 /// The fact of an answer about the purchase `token-1`.
 func statement(
-    _ body: String, _ resource: PlayResource = .subscriptionV2, productId: String? = nil,
-    environment: Environment? = nil, notices: [PurchaseFact] = []
+    _ body: String, _ resource: PlayResource = .subscriptionV2, environment: Environment? = nil,
+    notices: [PurchaseFact] = []
 ) throws -> PlayStatement {
     try PlayStatement.answer(
         Array(body.utf8), of: resource,
         about: PlayStatement.Subject(
             packageName: "com.example.app", purchaseToken: PurchaseToken("token-1")!, environment: environment,
             notices: notices),
-        productId: productId, answeredAt: TestKeys.now)
+        answeredAt: TestKeys.now)
 }
 
-func snapshot(
-    _ body: String, _ resource: PlayResource = .subscriptionV2, productId: String? = nil
-) throws -> PurchaseSnapshot {
-    guard case .snapshot(let snapshot) = try statement(body, resource, productId: productId).event.purchases.first
-    else {
+func snapshot(_ body: String, _ resource: PlayResource = .subscriptionV2) throws -> PurchaseSnapshot {
+    guard case .snapshot(let snapshot) = try statement(body, resource).event.purchases.first else {
         throw UnreadablePlayAnswer.notAnObject
     }
     return snapshot
@@ -118,17 +115,13 @@ struct PlayAnswerTests {
             (.subscriptionV2, #""kind":"x""#, .production),
             (.productV2, #""testPurchaseContext":{"fopType":"TEST"}"#, .sandbox),
             (.productV2, #""kind":"x""#, .production),
-            (.subscriptionV1, #""purchaseType":0"#, .sandbox), (.subscriptionV1, #""purchaseType":1"#, .production),
-            (.subscriptionV1, #""kind":"x""#, .production), (.productV1, #""purchaseType":"0""#, .sandbox),
-            (.productV1, #""kind":"x""#, .production),
         ] as [(PlayResource, String, Environment)])
     func environments(resource: PlayResource, member: String, environment: Environment) throws {
         let common = """
-            {\(member),"subscriptionState":"SUBSCRIPTION_STATE_ACTIVE","purchaseStateContext":{"purchaseState":"PURCHASED"},
-            "expiryTimeMillis":"1763700000000","purchaseTimeMillis":"1761022799877"}
+            {\(member),"subscriptionState":"SUBSCRIPTION_STATE_ACTIVE","purchaseStateContext":{"purchaseState":"PURCHASED"}}
             """
 
-        #expect(try statement(common, resource, productId: "premium").stream.environment == environment)
+        #expect(try statement(common, resource).stream.environment == environment)
     }
 
     @Test("keep states and other names that this version does not know")
@@ -206,36 +199,7 @@ struct PlayAnswerTests {
         #expect(try snapshot(body).cancelReason == reason)
     }
 
-    @Test(
-        "of the old resource have a state by payment, renewal and dates",
-        arguments: [
-            (#""paymentState":1,"autoRenewing":true"#, "1763700000000", "ACTIVE"),
-            (#""paymentState":2,"autoRenewing":true"#, "1763700000000", "ACTIVE"),
-            (#""paymentState":1,"autoRenewing":true"#, "1761000000000", "ACTIVE"),
-            (
-                #""autoRenewing":false,"cancelReason":0,"userCancellationTimeMillis":"1761000000000""#, "1763700000000",
-                "CANCELED"
-            ),
-            (#""cancelReason":0"#, "1761000000000", "EXPIRED"),
-            (#""paymentState":0,"autoRenewing":true,"acknowledgementState":1"#, "1763700000000", "IN_GRACE_PERIOD"),
-            (#""paymentState":0,"autoRenewing":true,"acknowledgementState":1"#, "1761000000000", "ON_HOLD"),
-            (#""paymentState":"0","autoRenewing":true,"acknowledgementState":0"#, "1763700000000", "PENDING"),
-            (#""autoRenewing":true,"autoResumeTimeMillis":"1763700000000""#, "1761000000000", "PAUSED"),
-        ])
-    func oldSubscriptions(members: String, expiry: String, state: String) throws {
-        let read = try snapshot(
-            """
-            {"startTimeMillis":"1758400000000","expiryTimeMillis":"\(expiry)","priceAmountMicros":"4990000",
-            "priceCurrencyCode":"EUR","countryCode":"DE","orderId":"GPA.1",\(members)}
-            """, .subscriptionV1, productId: "premium")
-
-        #expect(read.stateName == state)
-        #expect(read.items.first?.productKey == "premium")
-        #expect(read.items.first?.price == 4990)
-        #expect(read.region == "DEU")
-    }
-
-    @Test("about products, new and old, say what was bought")
+    @Test("about products say what was bought")
     func products() throws {
         let new = try snapshot(
             """
@@ -243,17 +207,11 @@ struct PlayAnswerTests {
             "orderId":"GPA.1","acknowledgementState":"ACKNOWLEDGEMENT_STATE_ACKNOWLEDGED","productLineItem":[{"productId":"coins",
             "productOfferDetails":{"quantity":10,"refundableQuantity":8,"consumptionState":"CONSUMPTION_STATE_CONSUMED"}}]}
             """, .productV2)
-        let old = try snapshot(
-            #"{"purchaseTimeMillis":"1761022799877","purchaseState":0,"consumptionState":1,"orderId":"GPA.1","quantity":10}"#,
-            .productV1, productId: "coins")
-        let pending = try snapshot(#"{"purchaseState":2,"purchaseTimeMillis":"1"}"#, .productV1, productId: "coins")
 
         #expect(new.kind == .product && new.state == .purchased)
         #expect(new.items.first?.quantity == 10 && new.items.first?.refundableQuantity == 8)
-        #expect(new.items.first?.isConsumed == true && old.items.first?.isConsumed == true)
+        #expect(new.items.first?.isConsumed == true)
         #expect(new.isAcknowledged == true)
-        #expect(old.state == .purchased && old.startTime == Instant(milliseconds: 1_761_022_799_877))
-        #expect(pending.state == .pending && pending.startTime == nil)
         #expect(
             try snapshot(#"{"purchaseStateContext":{"purchaseState":"CANCELLED"}}"#, .productV2).state == .cancelled)
     }
@@ -319,7 +277,7 @@ struct PlayAnswerTests {
     func unreadable(body: String) {
         for resource in PlayResource.allCases {
             #expect(throws: PlayStatementRefusal.self) {
-                try statement(body, resource, productId: "p", environment: .production)
+                try statement(body, resource, environment: .production)
             }
         }
     }

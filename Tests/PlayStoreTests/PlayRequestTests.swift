@@ -15,13 +15,7 @@ struct PlayRequestTests {
 
         #expect(
             PlayRequest.subscription(token, of: app).path == base + "purchases/subscriptionsv2/tokens/abc.AO-J1%2Fx")
-        #expect(
-            PlayRequest.oldSubscription(token, productId: "premium", of: app).path
-                == base + "purchases/subscriptions/premium/tokens/abc.AO-J1%2Fx")
         #expect(PlayRequest.product(token, of: app).path == base + "purchases/productsv2/tokens/abc.AO-J1%2Fx")
-        #expect(
-            PlayRequest.oldProduct(token, productId: "coins", of: app).path
-                == base + "purchases/products/coins/tokens/abc.AO-J1%2Fx")
         #expect(PlayRequest.order("GPA.1..0", of: app).path == base + "orders/GPA.1..0")
         #expect(
             PlayRequest.voidedPurchases(from: start, until: end, pageToken: "n=1", of: app).path
@@ -114,6 +108,6 @@ struct PlayRequestTests {
             ("soon", .seconds(60)), ("Tue, 21 Oct 2025 04:00:00 GMT", .seconds(60)), ("999999", .seconds(3600)),
         ] as [(String?, Duration)])
     func pauses(header: String?, wait: Duration) {
-        #expect(QuotaPause.wait(header, at: TestKeys.now) == wait)
+        #expect(RetryAfter.wait(header, at: TestKeys.now) == wait)
     }
 }

@@ -48,7 +48,7 @@ struct StoredBodyTests {
             let resource = PlayResource.allCases.randomElement(using: &random) ?? .subscriptionV2
             guard
                 let statement = try? PlayStatement.answer(
-                    body, of: resource, about: subject, productId: Self.text(&random), answeredAt: TestKeys.now)
+                    body, of: resource, about: subject, answeredAt: TestKeys.now)
             else { continue }
             stated += 1
             let again = try PlayStatement.event(

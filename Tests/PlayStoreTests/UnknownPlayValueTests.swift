@@ -25,6 +25,17 @@ struct UnknownPlayValueTests {
         case .orderState:
             try statement(#"{"orderId":"GPA.1","state":"SOMETHING_NEW"}"#, .order, environment: .production).event
                 .defects
+        case .refundReason:
+            try statement(
+                #"{"orderId":"GPA.1","state":"REFUNDED","orderHistory":{"refundEvent":{"eventTime":"2026-05-10T00:00:00Z","#
+                    + #""refundReason":"SOMETHING_NEW","refundDetails":{"total":{"units":"4"}}}}}"#, .order,
+                environment: .production
+            ).event.defects
+        case .refundState:
+            try statement(
+                #"{"orderId":"GPA.1","state":"PARTIALLY_REFUNDED","orderHistory":{"partialRefundEvents":[{"state":"#
+                    + #""SOMETHING_NEW","refundDetails":{"total":{"units":"4"}}}]}}"#, .order, environment: .production
+            ).event.defects
         default: []
         }
     }

@@ -206,15 +206,16 @@ struct GoogleClientTests {
     }
 }
 
-extension GoogleOutcome {
+extension StoreOutcome where Refusal == PlayRefusal {
     /// One line for comparisons.
     fileprivate var text: String {
         switch self {
         case .answered: "answered"
         case .refused(let refusal): "refused \(refusal.kind.rawValue)"
-        case .credentialsRejected: "credentials rejected"
-        case .forbidden: "forbidden"
-        case .unavailable(let label, _): "unavailable \(label)"
+        case .rejected(.credentials): "credentials rejected"
+        case .rejected(.permission): "forbidden"
+        case .unreadable: "unreadable"
+        case .unavailable(let reason, _): "unavailable \(reason)"
         }
     }
 }

@@ -45,16 +45,16 @@ struct ReceiptBundle {
     }
 }
 
-extension ReceiptOutcome {
+extension StoreOutcome where Answer == AnswerFromApple, Refusal == ReceiptStatus {
     /// One line for comparisons.
     var text: String {
         switch self {
+        case .answered(let answer) where answer.action == .accountDeleted: "account deleted, \(answer.host.rawValue)"
         case .answered(let answer): "answered by \(answer.host.rawValue)"
-        case .accountDeleted(let answer): "account deleted, \(answer.host.rawValue)"
         case .refused(let status): "refused \(status.number)"
-        case .secretRejected: "secret rejected"
+        case .rejected: "secret rejected"
         case .unreadable: "unreadable"
-        case .unavailable(let label, let retryAfter): "unavailable \(label), \(retryAfter)"
+        case .unavailable(let reason, let retryAfter): "unavailable \(reason), \(retryAfter)"
         }
     }
 }

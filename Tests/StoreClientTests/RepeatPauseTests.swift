@@ -1,9 +1,31 @@
+import TestSupport
 import Testing
 
 @testable import StoreClient
 
 @Suite("Pauses between the questions that fail")
 struct RepeatPauseTests {
+    @Test("within a question, the pause doubles from a second up to eight")
+    func call() {
+        let bounds = (1...6).map { RepeatPause.call.longest(after: $0) }
+
+        #expect(bounds == [.seconds(1), .seconds(2), .seconds(4), .seconds(8), .seconds(8), .seconds(8)])
+    }
+
+    @Test("within a question, the pause lies between zero and its bound, over the whole range", arguments: 1...4)
+    func wholeRange(retry: Int) {
+        var generator = TestSeed.generator(retry)
+        let longest = RepeatPause.call.longest(after: retry)
+
+        let pauses = (0..<1000).map { _ in
+            RepeatPause.call.pause(after: retry, part: Double.random(in: 0..<1, using: &generator))
+        }
+
+        #expect(pauses.allSatisfy { $0 >= .zero && $0 < longest })
+        #expect(pauses.contains { $0 < longest / 10 })
+        #expect(pauses.contains { $0 > longest * 9 / 10 })
+    }
+
     @Test("of a receipt that was handed in, the pause doubles from 5 seconds up to an hour")
     func handIn() {
         #expect(RepeatPause.handIn.longest(after: 1) == .seconds(5))

@@ -106,15 +106,15 @@ struct ServerAPIBundle {
     }
 }
 
-extension ServerAPIOutcome {
+extension StoreOutcome where Refusal == ServerAPIRefusal {
     /// One line for comparisons.
     var text: String {
         switch self {
         case .answered: "answered"
         case .refused(let refusal): "refused \(refusal.code.map(String.init) ?? "without a code")"
-        case .keyRejected: "key rejected"
+        case .rejected: "key rejected"
         case .unreadable(let label): "unreadable \(label)"
-        case .unavailable(let label, let retryAfter): "unavailable \(label), \(retryAfter)"
+        case .unavailable(let reason, let retryAfter): "unavailable \(reason), \(retryAfter)"
         }
     }
 }

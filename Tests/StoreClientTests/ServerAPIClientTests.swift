@@ -239,7 +239,7 @@ struct ServerAPIClientTests {
             let request = StatusesRequest(id: "2000000999999999")
             switch await bundle.client.ask(request, app: bundle.app, host: host) {
             case .refused: answered += 1
-            case .unavailable("budget", let wait): bundle.clock.advance(by: wait)
+            case .unavailable(.budget, let wait): bundle.clock.advance(by: wait)
             case let outcome: Issue.record("\(outcome.text)")
             }
         }

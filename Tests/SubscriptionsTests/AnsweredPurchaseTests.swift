@@ -40,8 +40,11 @@ struct AnsweredPurchaseTests {
             testDescription: "one that was paid in grace, too", snapshot: snapshot(.active, "G..1"),
             last: last(.inGracePeriod, "G..0"), orders: []),
         Row(
-            testDescription: "the same order is not asked about again", snapshot: snapshot(.expired, "G..1"),
+            testDescription: "the same order is not asked about again", snapshot: snapshot(.active, "G..1"),
             last: last(.active, "G..1"), orders: []),
+        Row(
+            testDescription: "the same order in another state: an amount may have been paid back",
+            snapshot: snapshot(.canceled, "G..1"), last: last(.active, "G..1"), orders: ["G..1"]),
         Row(
             testDescription: "renewals between two answers", snapshot: snapshot(.active, "G..3"),
             last: last(.active, "G"), orders: ["G..0", "G..1", "G..2", "G..3"]),
@@ -82,6 +85,9 @@ struct AnsweredPurchaseTests {
 
         #expect(first.orders == ["G"])
         #expect(AnsweredPurchase.after(bought, last: first.answered, isRecovered: false).orders == [])
+        let voided = AnsweredPurchase.after(bought, last: first.answered, isRecovered: false, isVoided: true)
+        #expect(voided.orders == ["G"])
+        #expect(voided.answered == first.answered)
         bought.items[0].orderId = nil
         #expect(AnsweredPurchase.after(bought, last: nil, isRecovered: false).orders == [])
     }

@@ -59,6 +59,15 @@ extension ExplanationExample {
         return told
     }
 
+    private static func refund(_ at: String, of amount: Int64) -> Told {
+        var order = PurchaseOrder(orderId: "GPA.1", purchaseToken: testSubscription, stateName: "PARTIALLY_REFUNDED")
+        (order.total, order.currency) = (9990, "EUR")
+        order.refunds = [PurchaseOrder.Refund(at: day(at), amount: amount)]
+        var told = Told(at, [])
+        told.facts.purchases = [.order(order)]
+        return told
+    }
+
     private static func grace(_ end: String, autoRenew: Bool? = true, at date: String? = nil) -> RenewalInfo {
         intention(autoRenew: autoRenew) {
             $0.isInBillingRetryPeriod = true
@@ -204,6 +213,9 @@ extension ExplanationExample {
         ExplanationExample(
             rule: .unitsRefunded,
             reports: [answer("2026-01-01") { _ in }, answer("2026-01-10") { $0.refundableQuantity = 0 }],
+            entitlement: "atlas", at: "2026-01-20", active: true, place: .because, positions: [2]),
+        ExplanationExample(
+            rule: .amountRefunded, reports: [answer("2026-01-01") { _ in }, refund("2026-01-10", of: 4000)],
             entitlement: "atlas", at: "2026-01-20", active: true, place: .because, positions: [2]),
         ExplanationExample(
             rule: .notConfigured, reports: [oneTime("pack", "Bundle")], entitlement: "pack", at: "2026-01-20",

@@ -45,7 +45,7 @@ struct RuleReplayTests {
             case .noDuration, .notConfigured, .consumed:
                 #expect(!periods.contains { $0.transactionId == id })
             case .extended, .refundedWithCopy, .accountDeleted, .noAccessKind, .noPurchaseDate, .movedTo,
-                .laterStatementWins, .tieTakesBack, .unitsRefunded:
+                .laterStatementWins, .tieTakesBack, .unitsRefunded, .amountRefunded:
                 break
             default: Issue.record("\(rule.rule) is no rule of a subscription's fold")
             }

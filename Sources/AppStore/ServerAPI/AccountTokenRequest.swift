@@ -14,7 +14,9 @@ package struct AccountTokenRequest: ServerAPIRequest {
 
     package var endpoint: ServerAPIEndpoint { .accountToken }
     package var method: String { "PUT" }
-    package var path: String { "/inApps/v1/transactions/\(Self.encoded(originalTransactionId))/appAccountToken" }
+    package var path: String {
+        "/inApps/v1/transactions/\(PercentEncoding.encoded(originalTransactionId))/appAccountToken"
+    }
 
     package var body: [UInt8]? {
         var writer = JSONWriter()

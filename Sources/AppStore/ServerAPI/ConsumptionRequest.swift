@@ -25,7 +25,7 @@ package struct ConsumptionRequest: ServerAPIRequest {
 
     package var path: String {
         let version = purchase.isAdvancedCommerce ? 1 : 2
-        return "/inApps/v\(version)/transactions/consumption/\(Self.encoded(purchase.transactionId))"
+        return "/inApps/v\(version)/transactions/consumption/\(PercentEncoding.encoded(purchase.transactionId))"
     }
 
     package var body: [UInt8]? {

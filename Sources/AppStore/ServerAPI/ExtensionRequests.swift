@@ -21,7 +21,7 @@ package struct ExtendRequest: ServerAPIRequest {
 
     package var endpoint: ServerAPIEndpoint { .extend }
     package var method: String { "PUT" }
-    package var path: String { "/inApps/v1/subscriptions/extend/\(Self.encoded(originalTransactionId))" }
+    package var path: String { "/inApps/v1/subscriptions/extend/\(PercentEncoding.encoded(originalTransactionId))" }
 
     package var body: [UInt8]? {
         var writer = JSONWriter()
@@ -104,7 +104,7 @@ package struct ExtendAllStatusRequest: ServerAPIRequest {
     package var endpoint: ServerAPIEndpoint { .extendAllStatus }
 
     package var path: String {
-        "/inApps/v1/subscriptions/extend/mass/\(Self.encoded(productId))/\(Self.encoded(requestIdentifier))"
+        "/inApps/v1/subscriptions/extend/mass/\(PercentEncoding.encoded(productId))/\(PercentEncoding.encoded(requestIdentifier))"
     }
 
     package struct Answer: Sendable, Hashable {

@@ -29,7 +29,7 @@ package struct NotificationHistoryRequest: ServerAPIRequest {
     package var method: String { "POST" }
 
     package var path: String {
-        let query = paginationToken.map { "?paginationToken=\(Self.encoded($0))" } ?? ""
+        let query = paginationToken.map { "?paginationToken=\(PercentEncoding.encoded($0))" } ?? ""
         return "/inApps/v1/notifications/history\(query)"
     }
 

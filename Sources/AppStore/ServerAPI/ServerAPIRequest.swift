@@ -22,21 +22,6 @@ extension ServerAPIRequest {
     package var method: String { "GET" }
     package var body: [UInt8]? { nil }
     package var isRepeatable: Bool { true }
-
-    /// Percent-encodes an id as a path segment or a value of a query.
-    static func encoded(_ id: String) -> String {
-        var text = ""
-        for byte in id.utf8 {
-            switch byte {
-            case UInt8(ascii: "A")...UInt8(ascii: "Z"), UInt8(ascii: "a")...UInt8(ascii: "z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-                UInt8(ascii: "~"):
-                text.unicodeScalars.append(Unicode.Scalar(byte))
-            default: text += "%" + Hex.text([byte]).uppercased()
-            }
-        }
-        return text
-    }
 }
 
 /// Why an answer of the App Store Server API cannot be read. It quotes nothing from the answer.

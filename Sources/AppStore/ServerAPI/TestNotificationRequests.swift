@@ -1,3 +1,5 @@
+import Encoding
+
 /// Request a Test Notification: Apple posts a notification of type `TEST` to the app's notification URL.
 package struct TestNotificationRequest: ServerAPIRequest {
     package init() {}
@@ -24,7 +26,7 @@ package struct TestNotificationStatusRequest: ServerAPIRequest {
     package init(token: String) { self.token = token }
 
     package var endpoint: ServerAPIEndpoint { .testNotificationStatus }
-    package var path: String { "/inApps/v1/notifications/test/\(Self.encoded(token))" }
+    package var path: String { "/inApps/v1/notifications/test/\(PercentEncoding.encoded(token))" }
 
     package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> SentNotification {
         let answer = try ServerAnswer(body)

@@ -8,7 +8,7 @@ package struct TransactionInfoRequest: ServerAPIRequest {
     package init(id: String) { self.id = id }
 
     package var endpoint: ServerAPIEndpoint { .transactionInfo }
-    package var path: String { "/inApps/v1/transactions/\(Self.encoded(id))" }
+    package var path: String { "/inApps/v1/transactions/\(PercentEncoding.encoded(id))" }
 
     /// - Returns: The signed transaction.
     package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> [UInt8] {
@@ -25,7 +25,7 @@ package struct StatusesRequest: ServerAPIRequest {
     package init(id: String) { self.id = id }
 
     package var endpoint: ServerAPIEndpoint { .statuses }
-    package var path: String { "/inApps/v1/subscriptions/\(Self.encoded(id))" }
+    package var path: String { "/inApps/v1/subscriptions/\(PercentEncoding.encoded(id))" }
 
     /// A subscription, of which Apple signs the parts and not the whole. The number of its status is not signed, so it is
     /// not read: it follows from the parts.
@@ -74,8 +74,8 @@ package struct TransactionHistoryRequest: ServerAPIRequest {
     package var endpoint: ServerAPIEndpoint { .history }
 
     package var path: String {
-        let query = revision.map { "&revision=\(Self.encoded($0))" } ?? ""
-        return "/inApps/v2/history/\(Self.encoded(id))?sort=ASCENDING\(query)"
+        let query = revision.map { "&revision=\(PercentEncoding.encoded($0))" } ?? ""
+        return "/inApps/v2/history/\(PercentEncoding.encoded(id))?sort=ASCENDING\(query)"
     }
 
     package struct Page: Sendable, Hashable {

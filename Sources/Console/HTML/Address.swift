@@ -1,3 +1,5 @@
+import Encoding
+
 /// An address within the console. Every part is percent-encoded, so no id can lead out of it.
 package struct Address: Sendable, Hashable {
     private var path: String
@@ -49,20 +51,8 @@ package struct Address: Sendable, Hashable {
         return text
     }
 
-    /// Source: RFC 3986, section 2.3.
     private static func encoded(_ text: String) -> String {
-        var result = ""
-        for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "_"), UInt8(ascii: "."),
-                UInt8(ascii: "~"):
-                result.unicodeScalars.append(Unicode.Scalar(byte))
-            default:
-                let digits = String(byte, radix: 16, uppercase: true)
-                result += digits.count == 1 ? "%0\(digits)" : "%\(digits)"
-            }
-        }
+        let result = PercentEncoding.encoded(text)
         // A browser resolves these segments away.
         return result == "." ? "%2E" : result == ".." ? "%2E%2E" : result
     }

@@ -45,21 +45,26 @@ package actor Elector {
     func lead(_ streams: [Int32], for work: StreamLeadership.Work) async throws(ReadError) -> Set<Int32> {
         guard !streams.isEmpty else { return [] }
         wanted[work, default: []].formUnion(streams)
-        if answered[work] == nil { answered[work] = now() }
-        // A lease that was just renewed needs no question.
-        let renewal = now() + Limits.leaseTime - Limits.leaseRenewalPause
-        let isRecent = streams.allSatisfy { held[Lease(work: work, stream: $0)].map { $0 > renewal } ?? false }
-        if isRecent { return Set(streams) }
-        defer { recordLead(of: work) }
-        try await inTurn { (elector) async throws(PostgresError) in try await elector.take(streams, for: work) }
-        answered[work] = now()
-        return Set(streams.filter { isHeld(Lease(work: work, stream: $0)) })
+        let leases = streams.map { Lease(work: work, stream: $0) }
+        try await take(leases)
+        return Set(leases.filter { isHeld($0) }.map(\.stream))
     }
 
-    /// Renews the leases of the work, and takes those that have run out.
-    func keep(_ work: StreamLeadership.Work) async throws(ReadError) {
-        guard let streams = wanted[work] else { return }
-        _ = try await lead(streams.sorted(), for: work)
+    /// Renews the leases of all work, and takes those that have run out.
+    package func keep() async throws(ReadError) {
+        let all = wanted.flatMap { work, streams in streams.map { Lease(work: work, stream: $0) } }
+        try await take(all)
+    }
+
+    private func take(_ leases: [Lease]) async throws(ReadError) {
+        let work = Set(leases.map(\.work))
+        for work in work where answered[work] == nil { answered[work] = now() }
+        // A lease that was just renewed needs no question.
+        let renewal = now() + Limits.leaseTime - Limits.leaseRenewalPause
+        guard !leases.allSatisfy({ held[$0].map { $0 > renewal } ?? false }) else { return }
+        defer { for work in work { recordLead(of: work) } }
+        try await inTurn { (elector) async throws(PostgresError) in try await elector.ask(for: leases) }
+        for work in work where wanted[work] != nil { answered[work] = now() }
     }
 
     /// Leaves all streams of the work to others. When this returns, they can be led.
@@ -121,17 +126,20 @@ package actor Elector {
         if case .failure(let error) = await next.value { throw ReadError(error) }
     }
 
-    private func take(_ streams: [Int32], for work: StreamLeadership.Work) async throws(PostgresError) {
+    private func ask(for leases: [Lease]) async throws(PostgresError) {
         // Before the database's clock is read, so that the lease never lasts longer by this clock than by that one.
         let until = now() + Limits.leaseTime
         let rows = try await session().query(
             Statements.take,
             [
-                Parameter(work.rawValue), .array(streams), Parameter(holder),
+                .array(leases.map(\.work.rawValue)), .array(leases.map(\.stream)), Parameter(holder),
                 Parameter(Limits.leaseTime.components.seconds),
             ], deadline: .now + Limits.readWaitMax)
-        for stream in streams { held[Lease(work: work, stream: stream)] = nil }
-        for row in rows { held[Lease(work: work, stream: try row.value(at: 0))] = until }
+        for lease in leases { held[lease] = nil }
+        for row in rows {
+            guard let work = StreamLeadership.Work(rawValue: try row.value(at: 0)) else { continue }
+            held[Lease(work: work, stream: try row.value(at: 1))] = until
+        }
     }
 
     private func leave(_ work: StreamLeadership.Work) async throws(PostgresError) {
@@ -149,27 +157,27 @@ package actor Elector {
     }
 
     private enum Statements {
-        /// A lease of another process is not even locked. In the order of streams, so that two processes never wait for each
+        /// A lease of another process is not even locked. In one order, so that two processes never wait for each
         /// other.
         static let take = Statement(
             "lease_take",
             """
             insert into subledger.lease as lease (work, stream_id, holder, until)
-            select $1, input.stream_id, $3, clock_timestamp() + make_interval(secs => $4)
-            from unnest($2::integer[]) as input (stream_id)
+            select input.work, input.stream_id, $3, clock_timestamp() + make_interval(secs => $4)
+            from unnest($1::text[], $2::integer[]) as input (work, stream_id)
             where not exists (
               select
               from subledger.lease as other
-              where other.work = $1
+              where other.work = input.work
                 and other.stream_id = input.stream_id
                 and other.holder <> $3
                 and other.until > clock_timestamp()
             )
-            order by input.stream_id
+            order by input.work, input.stream_id
             on conflict (work, stream_id) do update
             set holder = excluded.holder, until = excluded.until
             where lease.holder = excluded.holder or lease.until <= clock_timestamp()
-            returning lease.stream_id
+            returning lease.work, lease.stream_id
             """)
 
         static let leave = Statement(

@@ -23,9 +23,10 @@ package struct StreamLeadership: Sendable {
         try await elector.lead(streams, for: work)
     }
 
-    /// Reports that this process is alive, and takes the lead of those of its streams that no process leads any more.
+    /// Reports that this process is alive, and takes the lead of those of its streams that no process leads any more, for all
+    /// work of the elector.
     package func keep() async throws(ReadError) {
-        try await elector.keep(work)
+        try await elector.keep()
     }
 
     /// Leaves all streams to others. When this returns, they can be led.

@@ -15,9 +15,11 @@ extension JSONFields {
         return (tooLarge ? nil : price, currency)
     }
 
-    /// Millionths of the currency unit as thousandths.
-    mutating func micros(_ key: StaticString) -> Int64? {
-        integer64(key).map { rounded($0, per: 1000, key) }
+    /// The amount of the `Money` that a field contains, in thousandths.
+    mutating func amount(_ key: StaticString) -> Int64? {
+        guard var money = object(key) else { return nil }
+        defer { add(money) }
+        return money.money().price
     }
 
     /// To the nearest thousandth. The exact amount stays in the stored answer.

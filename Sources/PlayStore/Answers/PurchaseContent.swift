@@ -14,12 +14,10 @@ package struct PurchaseContent: Sendable, Hashable {
     ///
     /// - Parameters:
     ///   - token: The token that was asked about. Answers do not contain it.
-    ///   - productId: The product that was asked about; nil if the resource needs none.
-    ///   - answeredAt: Our clock. Old answers contain no state, so it follows from their dates.
+    ///   - answeredAt: Our clock.
     /// - Throws: ``UnreadablePlayAnswer`` for a body that says nothing, such as one that was cut off. It is no fact.
     init(
-        decoding answer: JSONValue, of resource: PlayResource, token: PurchaseToken, productId: String?,
-        answeredAt: Instant
+        decoding answer: JSONValue, of resource: PlayResource, token: PurchaseToken, answeredAt: Instant
     ) throws(UnreadablePlayAnswer) {
         guard answer.isObject else { throw .notAnObject }
         var fields = JSONFields(answer)
@@ -27,15 +25,9 @@ package struct PurchaseContent: Sendable, Hashable {
         case .subscriptionV2:
             let snapshot = try PurchaseSnapshot(subscriptionV2: &fields, token)
             self.init(facts: [.snapshot(snapshot)], isTest: fields.raw("testPurchase") != nil)
-        case .subscriptionV1:
-            let snapshot = try PurchaseSnapshot(subscriptionV1: &fields, token, productId, answeredAt)
-            self.init(facts: [.snapshot(snapshot)], isTest: fields.isOldTestPurchase())
         case .productV2:
             let snapshot = try PurchaseSnapshot(productV2: &fields, token)
             self.init(facts: [.snapshot(snapshot)], isTest: fields.raw("testPurchaseContext") != nil)
-        case .productV1:
-            let snapshot = try PurchaseSnapshot(productV1: &fields, token, productId)
-            self.init(facts: [.snapshot(snapshot)], isTest: fields.isOldTestPurchase())
         case .order:
             self.init(facts: [.order(try PurchaseOrder(&fields, token))], isTest: nil)
         }
@@ -69,11 +61,5 @@ extension JSONFields {
                 "of \(UnknownValue.short(item.productId)) is \(item.expiryTime == nil ? "missing" : "ahead") although the "
                     + "state is EXPIRED: access ends with the answer")
         }
-    }
-
-    /// Whether `purchaseType` is that of a test. It is missing for a usual purchase, and 0 for a test: a missing one must
-    /// not be read as 0.
-    fileprivate mutating func isOldTestPurchase() -> Bool {
-        text("purchaseType") == "0"
     }
 }

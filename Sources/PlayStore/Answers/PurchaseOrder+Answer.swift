@@ -17,6 +17,12 @@ extension PurchaseOrder {
             (total, currency) = money.money()
             fields.add(money)
         }
+        tax = fields.amount("tax")
+        developerRevenue = fields.amount("developerRevenueInBuyerCurrency")
+        if var history = fields.object("orderHistory") {
+            refunds = Self.refunds(&history)
+            fields.add(history)
+        }
         for var line in fields.objects("lineItems", limit: Limits.itemsMax) {
             defer { fields.add(line) }
             guard let productId = line.identifier("productId") else {
@@ -28,6 +34,7 @@ extension PurchaseOrder {
                 item.total = money.money().price
                 line.add(money)
             }
+            item.tax = line.amount("tax")
             if var details = line.object("subscriptionDetails") {
                 item.basePlanId = details.identifier("basePlanId")
                 item.offerId = details.identifier("offerId")
@@ -38,6 +45,40 @@ extension PurchaseOrder {
             }
             items.append(item)
         }
+    }
+
+    /// What was paid back: by the refund of the whole order, and by those of amounts that are done.
+    private static func refunds(_ history: inout JSONFields) -> [Refund] {
+        var refunds: [Refund] = []
+        if var whole = history.object("refundEvent") {
+            let reason = whole.name("refundReason", without: "")
+            if let reason { whole.note(reason, of: .refundReason) }
+            if let refund = refund(&whole, at: whole.instant("eventTime"), reason: reason) { refunds.append(refund) }
+            history.add(whole)
+        }
+        for var part in history.objects("partialRefundEvents", limit: Limits.refundsMax) {
+            let state = part.name("state", without: "")
+            if let state { part.note(state, of: .refundState) }
+            let processedAt = part.instant("processTime")
+            if state == nil || state == Refund.done,
+                let refund = refund(&part, at: processedAt ?? part.instant("createTime"), reason: nil)
+            {
+                refunds.append(refund)
+            }
+            history.add(part)
+        }
+        return refunds.sorted { ($0.at, $0.amount) < ($1.at, $1.amount) }
+    }
+
+    private static func refund(_ event: inout JSONFields, at instant: Instant?, reason: String?) -> Refund? {
+        guard var details = event.object("refundDetails") else { return nil }
+        let amount = details.amount("total")
+        event.add(details)
+        guard let instant, let amount, amount > 0 else {
+            event.note("refundDetails", "states no time or no amount")
+            return nil
+        }
+        return Refund(at: instant, amount: amount, reasonName: reason)
     }
 
     /// The phase as a name or as one member of an object.

@@ -39,34 +39,6 @@ extension PurchaseSnapshot {
         }
     }
 
-    /// Reads an answer of `purchases.products`, the old resource.
-    ///
-    /// - Parameter productId: The product that was asked about.
-    init(
-        productV1 fields: inout JSONFields, _ token: PurchaseToken, _ productId: String?
-    ) throws(UnreadablePlayAnswer) {
-        guard let productId = fields.identifier("productId") ?? productId else { throw .missing("productId") }
-        guard fields.raw("purchaseTimeMillis") != nil || fields.raw("purchaseState") != nil else {
-            throw .missing("purchaseTimeMillis")
-        }
-        let state: String =
-            switch fields.text("purchaseState") {
-            case "0", nil: State.purchased.rawValue
-            case "1": State.cancelled.rawValue
-            case "2": State.pending.rawValue
-            case .some(let other): other
-            }
-        self.init(token, kind: .product, stateName: state)
-        if self.state == .purchased { startTime = fields.milliseconds("purchaseTimeMillis") }
-        readProductFields(&fields)
-        var item = Item(productId: productId)
-        item.orderId = fields.identifier("orderId")
-        item.quantity = fields.integer("quantity")
-        item.refundableQuantity = fields.integer("refundableQuantity")
-        item.isConsumed = fields.text("consumptionState").map { $0 == "1" }
-        items = [item]
-    }
-
     private mutating func readProductFields(_ fields: inout JSONFields) {
         region = fields.text("regionCode").map(Region.alpha3(of:))
         isAcknowledged = fields.acknowledgement("acknowledgementState")

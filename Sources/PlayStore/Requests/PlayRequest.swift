@@ -46,29 +46,11 @@ package struct PlayRequest: Sendable, Hashable {
             .subscriptionV2)
     }
 
-    /// The same of the old resource, which Google switches off in 2027.
-    package static func oldSubscription(
-        _ token: PurchaseToken, productId: String, of package: String
-    ) -> PlayRequest {
-        let product = PercentEncoding.encoded(productId)
-        return PlayRequest(
-            package, "purchases/subscriptions/\(product)/tokens/\(PercentEncoding.encoded(token.text))", .subscriptions,
-            .subscriptionV1)
-    }
-
     /// What is known of a purchase of one-time products.
     package static func product(_ token: PurchaseToken, of package: String) -> PlayRequest {
         PlayRequest(
             package, "purchases/productsv2/tokens/\(PercentEncoding.encoded(token.text))", .oneTimePurchases, .productV2
         )
-    }
-
-    /// The same of the old resource.
-    package static func oldProduct(_ token: PurchaseToken, productId: String, of package: String) -> PlayRequest {
-        let product = PercentEncoding.encoded(productId)
-        return PlayRequest(
-            package, "purchases/products/\(product)/tokens/\(PercentEncoding.encoded(token.text))", .oneTimePurchases,
-            .productV1)
     }
 
     /// One order: when its period began, what was paid.
@@ -127,8 +109,6 @@ package struct PlayRequest: Sendable, Hashable {
 /// The resources of the API that are about one purchase or order. The raw values are those of the log.
 package enum PlayResource: String, Sendable, Hashable, CaseIterable {
     case subscriptionV2 = "subscriptionsv2"
-    case subscriptionV1 = "subscriptions"
     case productV2 = "productsv2"
-    case productV1 = "products"
     case order = "orders"
 }

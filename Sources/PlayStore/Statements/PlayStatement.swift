@@ -37,26 +37,17 @@ package struct PlayStatement: ProvenEvent {
     ///
     /// - Parameters:
     ///   - body: As it arrived.
-    ///   - productId: The product in the path, for the old resources.
     ///   - source: `googleAPI`, or `googleDevice` for a purchase that was handed in.
     ///   - answeredAt: Our clock.
     package static func answer(
-        _ body: [UInt8], of resource: PlayResource, about subject: Subject, productId: String? = nil,
-        source: EventSource = .googleAPI, answeredAt: Instant
+        _ body: [UInt8], of resource: PlayResource, about subject: Subject, source: EventSource = .googleAPI,
+        answeredAt: Instant
     ) throws(PlayStatementRefusal) -> PlayStatement {
         guard let document = try? JSONDocument(body), document.root.isObject else { throw .unreadable(.notAnObject) }
         return try PlayStatement(
             subject, source: source, answeredAt: answeredAt,
             members: [
                 ("resource", Array("\"\(resource.rawValue)\"".utf8)),
-                (
-                    "productId",
-                    productId.map { productId in
-                        var writer = JSONWriter()
-                        writer.value(productId)
-                        return writer.bytes
-                    }
-                ),
                 ("answer", document.bytes),
             ])
     }
@@ -102,14 +93,13 @@ package struct PlayStatement: ProvenEvent {
     }
 
     private init(
-        _ subject: Subject, source: EventSource, answeredAt: Instant, members: [(key: StaticString, json: [UInt8]?)]
+        _ subject: Subject, source: EventSource, answeredAt: Instant, members: [(key: StaticString, json: [UInt8])]
     ) throws(PlayStatementRefusal) {
         var writer = JSONWriter(bytesExpected: 4096)
         writer.object { writer in
             writer.member("packageName", subject.packageName)
             writer.member("purchaseToken", subject.purchaseToken.text)
             for (key, json) in members {
-                guard let json else { continue }
                 writer.key(key)
                 writer.value(rawJSON: json)
             }

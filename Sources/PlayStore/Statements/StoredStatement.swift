@@ -12,7 +12,7 @@ import Subscriptions
 /// led to the question.
 package struct StoredStatement: Sendable {
     package enum Content: Sendable {
-        case answer(PlayResource, productId: String?, JSONValue)
+        case answer(PlayResource, JSONValue)
         case gone
         case voidedPurchase(JSONValue)
         /// Nothing but the notices.
@@ -37,7 +37,7 @@ package struct StoredStatement: Sendable {
             guard let resource = root.string("resource").flatMap({ PlayResource(rawValue: $0) }) else {
                 throw .missing("resource")
             }
-            content = .answer(resource, productId: root.string("productId"), answer)
+            content = .answer(resource, answer)
         } else if let row = root["voidedPurchase"] {
             content = .voidedPurchase(row)
         } else {
@@ -55,9 +55,9 @@ package struct StoredStatement: Sendable {
     func purchases(answeredAt: Instant) throws(UnreadablePlayAnswer) -> PurchaseContent {
         var read: PurchaseContent
         switch content {
-        case .answer(let resource, let productId, let answer):
+        case .answer(let resource, let answer):
             read = try PurchaseContent(
-                decoding: answer, of: resource, token: purchaseToken, productId: productId, answeredAt: answeredAt)
+                decoding: answer, of: resource, token: purchaseToken, answeredAt: answeredAt)
         case .gone:
             let notice = PurchaseNotice(purchaseToken: purchaseToken.key, kind: .gone, at: answeredAt)
             read = PurchaseContent(facts: [.notice(notice)])

@@ -146,8 +146,7 @@ package struct DeliveryAuditor: Sendable {
             verified = try await verifier.verify(fetched: sent.body, receivedAt: receivedAt)
         } catch {
             if case .unverified(.revocationUnknown, _) = error {
-                let label = Unavailability.temporaryStatus.rawValue
-                return .failure(.unavailable(label, retryAfter: Limits.unavailablePause))
+                return .failure(.unavailable(.temporaryStatus, retryAfter: Limits.unavailablePause))
             }
             logger.warning(
                 "notification of Apple's history refused",

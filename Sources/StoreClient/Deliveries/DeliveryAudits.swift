@@ -42,31 +42,11 @@ package final class DeliveryAudits: Sendable {
         open.record(0)
     }
 
-    /// Runs until its task is cancelled. Failures are logged and repeated; none ends the run. A day that is being audited
-    /// is abandoned at the end, and audited again later.
-    package func run() async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask {
-                while !Task.isCancelled {
-                    do {
-                        _ = try await self.round(at: self.clock.date())
-                    } catch {
-                        if !Task.isCancelled {
-                            self.logger.warning("deliveries not audited", metadata: ["error": "\(error)"])
-                        }
-                    }
-                    try? await self.clock.sleep(self.clock.now() + Limits.auditPause)
-                }
-            }
-            group.addTask {
-                while !Task.isCancelled {
-                    // A round that finds the database away reports it.
-                    try? await self.leadership.keep()
-                    try? await self.clock.sleep(self.clock.now() + Limits.leadInterval)
-                }
-            }
+    /// A day that is being audited is abandoned at the end, and audited again later.
+    package var rounds: LedRounds.Round {
+        LedRounds.Round("deliveries not audited", leadership, every: Limits.auditPause) {
+            _ = try await self.round(at: self.clock.date())
         }
-        await leadership.release()
     }
 
     /// Makes the audits that are due at an instant, if no other process makes them. A day that cannot be audited keeps no other

@@ -172,13 +172,13 @@ package struct DeliveryProbe: Sendable {
         switch outcome {
         case .answered: Problem(step: step, cause: .unavailable, text: "the answer is unusable")
         case .refused(let refusal): Problem(step: step, cause: .configuration, text: "\(refusal)")
-        case .keyRejected:
+        case .rejected:
             Problem(
                 step: step, cause: .configuration,
                 text: "the App Store rejects the key: check the key, its ids, the clock, and that the app is released")
         case .unreadable: Problem(step: step, cause: .unavailable, text: "the App Store's answer is not understood")
-        case .unavailable(let label, _):
-            Problem(step: step, cause: .unavailable, text: "the App Store does not answer (\(label))")
+        case .unavailable(let reason, _):
+            Problem(step: step, cause: .unavailable, text: "the App Store does not answer (\(reason))")
         }
     }
 

@@ -1,9 +1,21 @@
 import AppStore
 import Encoding
+import EventLog
 import Logging
 import Metrics
 import PlayStore
 import Synchronization
+
+/// An answer of the Play Developer API with a status from 200 to 206.
+struct GoogleAnswer: Sendable, Hashable {
+    let status: Int
+    let body: [UInt8]
+    /// Our clock. What the answer says is true then.
+    let answeredAt: Instant
+}
+
+/// What a question to the Play Developer API led to.
+typealias GoogleOutcome = StoreOutcome<GoogleAnswer, PlayRefusal>
 
 /// Asks the Play Developer API, within half of Google's limits for each account.
 ///
@@ -14,45 +26,13 @@ package final class GoogleClient: Sendable {
     private let clock: StoreClock
     private let budget: @Sendable (PlayRequest.Quota) -> CallBudget
     private let callsOfDayMax: Int
-    private let random: @Sendable () -> Double
-    private let metrics: GoogleMetrics
+    private let callsOfDay: Gauge
+    private let tokensIssued: CounterTable
     private let logger: Logger
-    private let tokens: GoogleAccessTokens
-    private let accountAlarm: CredentialAlarm
-    private let permissionAlarm: CredentialAlarm
-    private let breakers: AppBreakers<PlayHost>
-    private let state = Mutex(State())
-
-    /// The only host that is asked about apps.
-    private enum PlayHost: Sendable, Hashable {
-        case api
-    }
-
-    /// What Google limits separately.
-    private struct Lane: Sendable, Hashable {
-        let account: String
-        let quota: PlayRequest.Quota
-    }
-
-    private struct State: Sendable {
-        var gates: [Lane: CallGate] = [:]
-        /// Google answered that there were too many requests.
-        var parkedUntil: [Lane: ContinuousClock.Instant] = [:]
-        var days: [String: DayQuota] = [:]
-        /// The app's credentials were rejected, or may not ask about it.
-        var rejectedUntil: [String: (outcome: GoogleOutcome, until: ContinuousClock.Instant)] = [:]
-        /// By package name: the paths that were forbidden since the last answer.
-        var forbidden: [String: Set<String>] = [:]
-    }
-
-    /// The result of one call.
-    fileprivate enum Call: Sendable {
-        case answered(GoogleAnswer)
-        case refused(PlayRefusal, retryAfter: String?)
-        case failed(Unavailability)
-        /// No request was sent.
-        case notMade(Unavailability, retryAfter: Duration)
-    }
+    private let tokens: CallTokens
+    private let caller: StoreCaller<PlayHost>
+    /// By account.
+    private let days = Mutex<[String: DayQuota]>([:])
 
     /// - Parameters:
     ///   - budget: The requests to make at most, for each account.
@@ -64,39 +44,39 @@ package final class GoogleClient: Sendable {
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
         metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
     ) {
-        let metrics = GoogleMetrics(factory: factory)
         self.transport = transport
         self.addresses = addresses
         self.clock = clock
         self.budget = budget
         self.callsOfDayMax = callsOfDayMax ?? Limits.googleCallsOfDayMax
-        self.random = random
-        self.metrics = metrics
         self.logger = logger
-        tokens = GoogleAccessTokens(
-            transport: transport, addresses: addresses, clock: clock, metrics: metrics, logger: logger)
-        accountAlarm = CredentialAlarm("credentials rejected by the Play Developer API", logger: logger)
-        permissionAlarm = CredentialAlarm("account may not ask the Play Developer API about the app", logger: logger)
-        breakers = AppBreakers { app, _, state, worst in
-            metrics.note(worst)
-            GoogleClient.log(state, of: app, logger)
-        }
+        callsOfDay = Gauge(label: "subledger_google_calls_of_day", factory: factory)
+        callsOfDay.record(0)
+        tokensIssued = CounterTable(
+            "subledger_google_access_tokens_total", [CounterTable.Label("result", ["issued", "failed"])],
+            factory: factory)
+        tokens = CallTokens(clock: clock)
+        caller = StoreCaller(
+            StoreCaller.Store(
+                name: "Play Developer API", callWaitMax: Limits.googleCallWaitMax,
+                answerBytesMax: Limits.apiAnswerBytesMax, holdsRejected: true,
+                credentialsRejected: "credentials rejected by the Play Developer API",
+                permissionRejected: "account may not ask the Play Developer API about the app"),
+            transport: transport, clock: clock, random: random,
+            metrics: CallMetrics(
+                "subledger_google", series: [CounterTable.Label("quota", PlayRequest.Quota.allCases)],
+                results: [
+                    .answered, .notFound, .gone, .refused, .unauthorised, .forbidden, .rateLimited, .temporary,
+                    .unreadable, .noAnswer,
+                ], factory: factory), logger: logger)
     }
 
     /// How long calls about an app are held back anyway, so that nothing needs to be claimed; nil if they are not.
-    func isHeld(_ app: GoogleApp) -> Duration? {
-        let now = clock.now()
-        if let pause = breakers.breaker(of: app.packageName, .api).rejection(at: now) { return pause }
-        return state.withLock { state in
-            let rejected = state.rejectedUntil[app.packageName].map { $0.until - now } ?? .zero
-            return rejected > .zero ? rejected : nil
-        }
-    }
+    func isHeld(_ app: GoogleApp) -> Duration? { caller.isHeld(app.packageName, .api) }
 
     /// Sends a request about an app.
     ///
-    /// Temporary failures are retried a few times with random pauses. A question ends early when the task is cancelled, and
-    /// then is `unavailable`.
+    /// A question ends early when the task is cancelled, and then is `unavailable`.
     ///
     /// - Parameters:
     ///   - app: Must have credentials.
@@ -106,216 +86,137 @@ package final class GoogleClient: Sendable {
         _ request: PlayRequest, app: GoogleApp, priority: AskPriority = .check, isScheduled: Bool = false
     ) async -> GoogleOutcome {
         guard let credentials = app.credentials else { preconditionFailure("the app has no credentials") }
-        var retries = 0
-        var isFirst = true
-        var hasNewToken = false
-        while true {
-            if let rejected = rejection(of: app) { return rejected }
-            let token: String
-            switch await tokens.token(of: credentials) {
-            case .success(let text): token = text
-            case .failure(.rejected):
-                accountAlarm.note(app.packageName, at: clock.now())
-                return .credentialsRejected
-            case .failure(.unavailable(let reason, let retryAfter)):
-                return .unavailable(reason.rawValue, retryAfter: max(retryAfter, Limits.accessTokenPause))
+        return await caller.ask(
+            PlayCall(
+                request: request, app: app.packageName, credentials: credentials, priority: priority,
+                isScheduled: isScheduled, client: self))
+    }
+
+    /// A question to the Play Developer API.
+    private struct PlayCall: StoreCall {
+        let request: PlayRequest
+        let app: String
+        let credentials: GoogleCredentials
+        let priority: AskPriority
+        let isScheduled: Bool
+        let client: GoogleClient
+
+        var host: PlayHost { .api }
+        var lane: CallLane { CallLane(owner: credentials.account, part: request.quota.rawValue) }
+        var budget: CallBudget { client.budget(request.quota) }
+
+        func credential(_ number: Int) async -> Result<String?, CredentialFailure> {
+            await client.tokens.token(of: credentials.account) { [client, credentials] in
+                await client.fetchToken(credentials)
             }
-            let lane = Lane(account: credentials.account, quota: request.quota)
-            let call = await call(
-                request, app, lane, token, CallRank(priority, isFirst: isFirst), isScheduled: isScheduled)
-            isFirst = false
-            switch call {
-            case .answered(let answer):
-                state.withLock { $0.forbidden[app.packageName] = nil }
-                return .answered(answer)
-            case .notMade(let reason, let retryAfter): return .unavailable(reason.rawValue, retryAfter: retryAfter)
-            case .failed(.cancelled): return .unavailable(Unavailability.cancelled.rawValue, retryAfter: .zero)
-            case .failed(.tooLong):
-                return .unavailable(Unavailability.tooLong.rawValue, retryAfter: Limits.pauseMax)
-            case .refused(let refusal, let retryAfter):
-                switch refusal.kind {
-                case .unauthorised where !hasNewToken:
-                    hasNewToken = true
-                    tokens.drop(token, of: credentials.account)
-                    continue
-                case .unauthorised:
-                    tokens.drop(token, of: credentials.account)
-                    reject(app, .credentialsRejected, accountAlarm)
-                    return .credentialsRejected
-                case .forbidden:
-                    // Google may forbid a single purchase, of which anyone could hand in the token.
-                    let count = state.withLock { state in
-                        var paths = state.forbidden[app.packageName] ?? []
-                        paths.insert(request.path)
-                        // After the pause, two are needed again.
-                        state.forbidden[app.packageName] = paths.count < Limits.forbiddenRequestsMax ? paths : nil
-                        return paths.count
+        }
+
+        func drop(_ token: String) { client.tokens.drop(token, of: credentials.account) }
+
+        func takeOfQuota(_ rank: CallRank) -> Duration? {
+            client.takeOfDay(credentials.account, isScheduled: isScheduled, isStranger: rank.isOfStranger)
+        }
+
+        func request(to host: PlayHost, with token: String?) -> StoreRequest {
+            StoreRequest(request.method, client.addresses.api + request.path, token: token, body: request.body)
+        }
+
+        func read(
+            _ response: StoreResponse, from host: PlayHost, at date: Instant
+        ) -> CallResult<GoogleAnswer, PlayRefusal> {
+            guard (200...206).contains(response.status) else {
+                let refusal = PlayRefusal(httpStatus: response.status, body: response.body)
+                let kind: RefusalKind =
+                    switch refusal.kind {
+                    case .unauthorised: .credential
+                    case .forbidden: .permission
+                    case .quota: .rateLimit(RetryAfter.wait(response.retryAfter, at: date))
+                    case .conflict, .temporary: .temporary
+                    case .wrongPurchase, .stateConflict, .notFound, .gone, .refused: .final
                     }
-                    if count >= Limits.forbiddenRequestsMax { reject(app, .forbidden, permissionAlarm) }
-                    return .forbidden
-                case .quota:
-                    let wait = QuotaPause.wait(retryAfter, at: clock.date())
-                    state.withLock { $0.parkedUntil[lane] = clock.now() + wait }
-                    return .unavailable(Unavailability.budget.rawValue, retryAfter: wait)
-                case .wrongPurchase, .stateConflict, .notFound, .gone, .refused: return .refused(refusal)
-                case .conflict, .temporary: break
-                }
-            case .failed: break
+                return .refused(refusal, kind)
             }
-            guard retries < Limits.retriesMax else { return call.outcome }
-            retries += 1
-            do {
-                try await clock.sleep(clock.now() + BackOff.pause(before: retries, part: random()))
-            } catch {
-                return .unavailable(Unavailability.cancelled.rawValue, retryAfter: .zero)
-            }
+            return .answered(GoogleAnswer(status: response.status, body: response.body, answeredAt: date))
         }
-    }
 
-    // MARK: Calls
-
-    private func call(
-        _ request: PlayRequest, _ app: GoogleApp, _ lane: Lane, _ token: String, _ rank: CallRank, isScheduled: Bool
-    ) async -> Call {
-        let breaker = breakers.breaker(of: app.packageName, .api)
-        if let pause = breaker.rejection(at: clock.now()) { return .notMade(.breakerOpen, retryAfter: pause) }
-        let gate: CallGate
-        switch gateOf(lane) {
-        case .parked(let wait): return .notMade(.budget, retryAfter: wait)
-        case .open(let open): gate = open
-        }
-        switch await gate.enter(rank) {
-        case .admitted: break
-        case .refused(let wait): return .notMade(.budget, retryAfter: wait)
-        case .cancelled: return .notMade(.cancelled, retryAfter: .zero)
-        }
-        if let wait = countOfDay(lane.account, isScheduled: isScheduled, isStranger: rank.isOfStranger) {
-            gate.leave(rank, isUnused: true)
-            return .notMade(.budget, retryAfter: wait)
-        }
-        let start = clock.now()
-        // It may have opened while the call waited.
-        guard case .call(let permit) = breaker.begin(at: start) else {
-            gate.leave(rank, isUnused: true)
-            return .notMade(.breakerOpen, retryAfter: breaker.rejection(at: start) ?? Limits.probePause)
-        }
-        let call = await send(request, token)
-        let end = clock.now()
-        breaker.end(permit, call.breakerResult, at: end)
-        metrics.note(call.label, request.quota, duration: end - start)
-        gate.leave(rank)
-        return call
-    }
-
-    private func send(_ request: PlayRequest, _ token: String) async -> Call {
-        let response: StoreResponse
-        do throws(TransportFailure) {
-            response = try await transport.send(
-                StoreRequest(request.method, addresses.api + request.path, token: token, body: request.body),
-                timeout: Limits.googleCallWaitMax, bytesMax: Limits.apiAnswerBytesMax)
-        } catch {
-            return .failed(Unavailability(error))
-        }
-        guard response.body.count <= Limits.apiAnswerBytesMax else { return .failed(.tooLong) }
-        guard (200...206).contains(response.status) else {
-            return .refused(
-                PlayRefusal(httpStatus: response.status, body: response.body), retryAfter: response.retryAfter)
-        }
-        return .answered(GoogleAnswer(status: response.status, body: response.body, answeredAt: clock.date()))
-    }
-
-    private enum Gate {
-        case open(CallGate)
-        case parked(Duration)
-    }
-
-    private func gateOf(_ lane: Lane) -> Gate {
-        let now = clock.now()
-        return state.withLock { state in
-            if let end = state.parkedUntil[lane], now < end { return .parked(end - now) }
-            if let known = state.gates[lane] { return .open(known) }
-            let gate = CallGate(budget(lane.quota), clock: clock) {}
-            state.gates[lane] = gate
-            return .open(gate)
-        }
+        func series(of host: PlayHost) -> [String] { [request.quota.rawValue] }
     }
 
     /// Counts a call, or returns how long to wait.
-    private func countOfDay(_ account: String, isScheduled: Bool, isStranger: Bool) -> Duration? {
+    private func takeOfDay(_ account: String, isScheduled: Bool, isStranger: Bool) -> Duration? {
         let now = clock.date()
-        let (wait, calls) = state.withLock { state -> (Duration?, Int) in
-            var day = state.days[account] ?? DayQuota(callsMax: callsOfDayMax)
+        let (wait, calls) = days.withLock { days -> (Duration?, Int) in
+            var day = days[account] ?? DayQuota(callsMax: callsOfDayMax)
             let wait = day.take(at: now, isScheduled: isScheduled, isStranger: isStranger)
-            state.days[account] = day
+            days[account] = day
             return (wait, day.calls)
         }
-        metrics.note(callsOfDay: calls)
+        callsOfDay.record(calls)
         return wait
     }
 
-    private func rejection(of app: GoogleApp) -> GoogleOutcome? {
-        let now = clock.now()
-        return state.withLock { state in
-            guard let rejected = state.rejectedUntil[app.packageName], now < rejected.until else { return nil }
-            return rejected.outcome
+    // MARK: Access tokens
+
+    private func fetchToken(_ credentials: GoogleCredentials) async -> CallTokens.Made {
+        let made = await askForToken(credentials)
+        if case .success = made { tokensIssued.increment(["issued"]) } else { tokensIssued.increment(["failed"]) }
+        return made
+    }
+
+    /// A token is renewed five minutes before its end.
+    private func askForToken(_ credentials: GoogleCredentials) async -> CallTokens.Made {
+        guard let request = try? credentials.request(at: clock.date()) else { return .failure(.rejected) }
+        let response: StoreResponse
+        do throws(TransportFailure) {
+            response = try await transport.send(
+                StoreRequest(
+                    "POST", addresses.token ?? request.url, body: request.body,
+                    contentType: AccessTokenRequest.contentType),
+                timeout: Limits.googleCallWaitMax, bytesMax: Limits.accessTokenBytesMax)
+        } catch {
+            return .failure(.unavailable(Unavailability(error), retryAfter: Limits.accessTokenPause))
         }
-    }
-
-    private func reject(_ app: GoogleApp, _ outcome: GoogleOutcome, _ alarm: CredentialAlarm) {
-        let now = clock.now()
-        state.withLock { $0.rejectedUntil[app.packageName] = (outcome, now + Limits.keyRejectedPause) }
-        alarm.note(app.packageName, at: now)
-    }
-
-    private static func log(_ state: BreakerState, of app: String, _ logger: Logger) {
-        let metadata: Logger.Metadata = ["stream.app": "\(app)"]
-        switch state {
-        case .closed: logger.notice("Play Developer API answers again", metadata: metadata)
-        case .halfOpen: logger.debug("trying the Play Developer API", metadata: metadata)
-        case .open: logger.warning("calls to the Play Developer API stopped", metadata: metadata)
+        let refusal: AccessTokenRefusal
+        if response.status == 200 {
+            do throws(AccessTokenRefusal) {
+                let date = clock.date()
+                let token = try AccessToken(decoding: response.body, receivedAt: date)
+                return .success(
+                    CallTokens.Token(text: token.text, renewAt: clock.now() + date.duration(to: token.renewAt)))
+            } catch {
+                refusal = error
+            }
+        } else {
+            refusal = AccessTokenRefusal(httpStatus: response.status, body: response.body)
+        }
+        switch refusal.kind {
+        case .grant, .configuration:
+            logger.error(
+                "access token refused",
+                metadata: ["google.error": "\(refusal)", "http.status": "\(response.status)"])
+            return .failure(.rejected)
+        case .temporary, .unreadable:
+            let wait = response.status == 429 ? RetryAfter.wait(response.retryAfter, at: clock.date()) : .zero
+            return .failure(.unavailable(.temporaryStatus, retryAfter: max(wait, Limits.accessTokenPause)))
         }
     }
 }
 
-extension GoogleClient.Call {
-    /// The outcome of a question that ends with this call.
-    fileprivate var outcome: GoogleOutcome {
-        switch self {
-        case .answered(let answer): .answered(answer)
-        case .failed(let reason): .unavailable(reason.rawValue, retryAfter: Limits.unavailablePause)
-        case .refused(let refusal, _):
-            refusal.kind == .temporary || refusal.kind == .conflict
-                ? .unavailable(Unavailability.temporaryStatus.rawValue, retryAfter: Limits.unavailablePause)
-                : .refused(refusal)
-        case .notMade(let reason, let retryAfter): .unavailable(reason.rawValue, retryAfter: retryAfter)
-        }
-    }
+/// The only host that is asked about apps.
+private enum PlayHost: String, StoreHost {
+    case api
 
-    /// A host that refuses works. One that answers 5xx does not.
-    fileprivate var breakerResult: CircuitBreaker.Result {
-        switch self {
-        case .answered: .answered
-        case .refused(let refusal, _): refusal.httpStatus >= 500 ? .failed : .answered
-        case .failed(.cancelled), .notMade: .abandoned
-        case .failed(.tooLong): .answered
-        case .failed: .failed
-        }
-    }
+    var other: PlayHost { self }
+}
 
-    fileprivate var label: GoogleMetrics.Result {
-        switch self {
-        case .answered: .answered
-        case .failed, .notMade: .noAnswer
-        case .refused(let refusal, _):
-            switch refusal.kind {
-            case .unauthorised: .unauthorised
-            case .forbidden: .forbidden
-            case .quota: .rateLimited
-            case .conflict, .temporary: .temporary
-            case .notFound: .notFound
-            case .gone: .gone
-            case .wrongPurchase, .stateConflict, .refused: .refused
-            }
+extension PlayRefusal: StoreRefusal {
+    var isOutage: Bool { httpStatus >= 500 }
+
+    var label: CallLabel {
+        switch kind {
+        case .notFound: .notFound
+        case .gone: .gone
+        default: .refused
         }
     }
 }

@@ -22,7 +22,7 @@ extension PurchaseAsker {
             metrics.noteAcknowledgement(.refused, of: question.app.packageName)
             // Acknowledged before, refunded, or not what it was: the next answer says which.
             return refusal.kind == .gone ? .notNeeded : .pending(since: since)
-        case .credentialsRejected, .forbidden, .unavailable:
+        case .rejected, .unreadable, .unavailable:
             metrics.noteAcknowledgement(.failed, of: question.app.packageName)
             return .pending(since: since)
         }

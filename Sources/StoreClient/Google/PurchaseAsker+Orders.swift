@@ -16,8 +16,9 @@ extension PurchaseAsker {
         let (claim, app) = (question.claim, question.app)
         let last = try await queue.answered(claim)
         let (answered, orders) = AnsweredPurchase.after(
-            snapshot, last: last, isRecovered: question.subject.notices.contains(where: \.isRecovery))
-        guard answered != last else { return true }
+            snapshot, last: last, isRecovered: question.subject.notices.contains(where: \.isRecovery),
+            isVoided: question.subject.notices.contains(where: \.isVoid))
+        guard answered != last || !orders.isEmpty else { return true }
         var subject = question.subject
         subject.environment = stream.environment
         subject.notices = []
@@ -33,7 +34,7 @@ extension PurchaseAsker {
                 else { return false }
                 _ = try await appender.append(PreparedEvent(statement, receivedAt: statement.answeredAt))
             case .refused: break
-            case .credentialsRejected, .forbidden, .unavailable: return false
+            case .rejected, .unreadable, .unavailable: return false
             }
         }
         try await queue.record(answered, of: claim)
@@ -42,6 +43,10 @@ extension PurchaseAsker {
 }
 
 extension PurchaseFact {
+    fileprivate var isVoid: Bool {
+        if case .void = self { true } else { false }
+    }
+
     fileprivate var isRecovery: Bool {
         if case .notice(let notice) = self { notice.kind == .recovered } else { false }
     }

@@ -51,7 +51,7 @@ struct PurchaseAsker: Sendable {
             packageName: app.packageName, purchaseToken: token, environment: claim.environment, notices: notices)
         let isStranger = !isProven && isStranger(claim, pending, app, source)
         let (resource, outcome) = await question(token, claim, app, isStranger ? .stranger : priority)
-        if case .unavailable(Unavailability.cancelled.rawValue, _) = outcome {
+        if case .unavailable(.cancelled, _) = outcome {
             try await queue.release(claim)
             return Outcome(record: nil)
         }
@@ -163,11 +163,12 @@ struct PurchaseAsker: Sendable {
         switch outcome {
         case .answered(let answer): return try await keep(answer, resource, question, pending, source)
         case .refused(let refusal): return try await settle(refusal, question, pending)
-        case .credentialsRejected: return try await stop(.credentialsRejected, claim, Limits.keyRejectedPause)
+        case .rejected(.credentials): return try await stop(.credentialsRejected, claim, Limits.keyRejectedPause)
         // Google may forbid a single purchase: then others go on.
-        case .forbidden: return try await stop(.forbidden, claim, client.isHeld(question.app) ?? .zero)
-        case .unavailable(let label, let retryAfter):
-            if label == Unavailability.budget.rawValue || label == Unavailability.breakerOpen.rawValue {
+        case .rejected(.permission): return try await stop(.forbidden, claim, client.isHeld(question.app) ?? .zero)
+        case .unreadable: return try await end(claim, failure(.unreadable, claim))
+        case .unavailable(let reason, let retryAfter):
+            if reason == .budget || reason == .breakerOpen {
                 // The share of strangers is used up, and others go on.
                 if question.isStranger {
                     return try await end(claim, failure(.unavailable, claim, shortestPause: retryAfter))

@@ -59,31 +59,11 @@ package struct VoidAudits: Sendable {
         open.record(0)
     }
 
-    /// Runs until its task is cancelled. Failures are logged and repeated; none ends the run. A comparison in progress is
-    /// abandoned at the end, and made again later.
-    package func run() async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask {
-                while !Task.isCancelled {
-                    do {
-                        _ = try await round(at: clock.date())
-                    } catch {
-                        if !Task.isCancelled {
-                            logger.warning("voided purchases not compared", metadata: ["error": "\(error)"])
-                        }
-                    }
-                    try? await clock.sleep(clock.now() + Limits.voidAuditPause)
-                }
-            }
-            group.addTask {
-                while !Task.isCancelled {
-                    // A round that finds the database away reports it.
-                    try? await leadership.keep()
-                    try? await clock.sleep(clock.now() + Limits.leadInterval)
-                }
-            }
+    /// A comparison in progress is abandoned at the end, and made again later.
+    package var rounds: LedRounds.Round {
+        LedRounds.Round("voided purchases not compared", leadership, every: Limits.voidAuditPause) {
+            _ = try await round(at: clock.date())
         }
-        await leadership.release()
     }
 
     /// Makes the comparisons that are due at an instant, if no other process makes them.

@@ -194,7 +194,7 @@ package struct HandInService: Sendable {
             }
             let first: ReceiptOutcome? = await group.next() ?? nil
             group.cancelAll()
-            return first ?? .unavailable(Unavailability.timeout.rawValue, retryAfter: .zero)
+            return first ?? .unavailable(.timeout, retryAfter: .zero)
         }
     }
 
@@ -208,7 +208,7 @@ package struct HandInService: Sendable {
     private func store(_ outcome: ReceiptOutcome, _ claim: ClaimedReceipt) async throws -> Verdict {
         let age = claim.receivedAt.duration(to: clock.date())
         switch outcome {
-        case .answered(let answer), .accountDeleted(let answer):
+        case .answered(let answer):
             let stored = try await answers.store(answer, claim)
             return try await record(stored.state, stored.findings, claim, position: stored.lastPosition)
         case .refused(let status):
@@ -222,7 +222,7 @@ package struct HandInService: Sendable {
                 .pending,
                 HandIn.Findings(
                     problem: Unavailability.temporaryStatus.rawValue, status: Int32(clamping: status.number)), claim)
-        case .secretRejected:
+        case .rejected:
             let status = ReceiptStatus(number: 21004)
             guard age < Limits.secretWaitMax else {
                 return try await record(.refused, HandIn.Findings(refusal: .status(status), status: status), claim)
@@ -232,8 +232,8 @@ package struct HandInService: Sendable {
                 HandIn.Findings(problem: HandIn.secretRejected, status: Int32(clamping: status.number)), claim)
         case .unreadable:
             return try await record(.pending, HandIn.Findings(problem: "unreadable"), claim)
-        case .unavailable(let label, let retryAfter):
-            return try await record(.pending, HandIn.Findings(problem: label), claim, pause: retryAfter)
+        case .unavailable(let reason, let retryAfter):
+            return try await record(.pending, HandIn.Findings(problem: reason.rawValue), claim, pause: retryAfter)
         }
     }
 

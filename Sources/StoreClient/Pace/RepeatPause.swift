@@ -1,9 +1,14 @@
-/// The pauses between the calls about one receipt, subscription or purchase while they fail: exponential, with jitter. Never
-/// shorter than half of the upper bound, since the retries within a question have failed by then.
+/// The pauses between calls and questions that fail: exponential, with jitter.
 struct RepeatPause: Sendable {
     /// The upper bound of the first pause; it doubles up to the maximum.
     let first: Duration
     let max: Duration
+    /// The shortest pause, as a part of the upper bound. Half, because the retries within a question have failed when the
+    /// question is repeated.
+    var shortest = 0.5
+
+    /// Between the calls of one question, over the whole range.
+    static let call = RepeatPause(first: Limits.backOffFirst, max: Limits.backOffMax, shortest: 0)
 
     /// For a receipt that was handed in and has no answer.
     static let handIn = RepeatPause(first: Limits.handInPauseFirst, max: Limits.handInPauseMax)
@@ -14,9 +19,9 @@ struct RepeatPause: Sendable {
     /// For a question about a purchase of Google Play that failed.
     static let purchase = RepeatPause(first: Limits.purchasePauseFirst, max: Limits.purchasePauseMax)
 
-    /// Returns the upper bound of the pause after a question.
+    /// Returns the upper bound of a pause.
     ///
-    /// - Parameter attempts: The number of questions so far, from 1.
+    /// - Parameter attempts: The number of calls or questions so far, from 1.
     func longest(after attempts: Int) -> Duration {
         var pause = first
         for _ in 1..<Swift.max(attempts, 1) {
@@ -26,10 +31,10 @@ struct RepeatPause: Sendable {
         return min(pause, max)
     }
 
-    /// Returns the pause after a question.
+    /// Returns the pause.
     ///
     /// - Parameter part: Random, from 0 up to but excluding 1.
     func pause(after attempts: Int, part: Double) -> Duration {
-        longest(after: attempts) * (0.5 + part / 2)
+        longest(after: attempts) * (shortest + part * (1 - shortest))
     }
 }

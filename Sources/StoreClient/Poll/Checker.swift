@@ -137,7 +137,7 @@ package struct Checker: Sendable {
             return Outcome(records: try await keep([record], question), wasAsked: false)
         }
         let outcome = await client.ask(known.receipt, app: question.app, priority: .check)
-        if case .unavailable(Unavailability.cancelled.rawValue, _) = outcome {
+        if case .unavailable(.cancelled, _) = outcome {
             return Outcome(records: [], wasAsked: false)
         }
         // A separate task: this one may be cancelled, and an answer that is there is stored nevertheless.
@@ -165,10 +165,10 @@ package struct Checker: Sendable {
             return outcome
         case .failure(.refused): return try await fail(.refused, question)
         case .failure(.unreadable): return try await fail(.unreadable, question)
-        case .failure(.unavailable(Unavailability.cancelled.rawValue, _)):
+        case .failure(.unavailable(.cancelled, _)):
             return Outcome(records: [], wasAsked: false)
-        case .failure(.unavailable(let label, let retryAfter)):
-            return try await unavailable(label, retryAfter, question)
+        case .failure(.unavailable(let reason, let retryAfter)):
+            return try await unavailable(reason, retryAfter, question)
         }
     }
 
@@ -187,15 +187,15 @@ package struct Checker: Sendable {
     }
 
     private func unavailable(
-        _ label: String, _ retryAfter: Duration, _ question: Question
+        _ reason: Unavailability, _ retryAfter: Duration, _ question: Question
     ) async throws -> Outcome {
         // Not a failure of the check, which stays due.
-        if label == Unavailability.budget.rawValue, question.scheduled != nil {
+        if reason == .budget, question.scheduled != nil {
             return Outcome(records: [], wasAsked: false, pause: max(retryAfter, Limits.roundPauseMin))
         }
         var outcome = try await fail(.unavailable, question, shortestPause: retryAfter)
         // The next question would fail in the same way.
-        if label == Unavailability.breakerOpen.rawValue || label == Unavailability.budget.rawValue {
+        if reason == .breakerOpen || reason == .budget {
             outcome.pause = retryAfter
         }
         return outcome
@@ -205,17 +205,17 @@ package struct Checker: Sendable {
         _ outcome: ReceiptOutcome, _ question: Question, _ known: KnownReceipt
     ) async throws -> Outcome {
         switch outcome {
-        case .answered(let answer), .accountDeleted(let answer):
+        case .answered(let answer):
             let (records, answered) = try await store(answer, question, known)
             return Outcome(records: try await keep(records, question), wasAsked: true, answered: answered)
         case .refused(let status):
             return try await fail(.refused, question, status: status)
-        case .secretRejected:
+        case .rejected:
             return try await fail(.secretRejected, question, status: ReceiptStatus(number: 21004))
         case .unreadable:
             return try await fail(.unreadable, question)
-        case .unavailable(let label, let retryAfter):
-            return try await unavailable(label, retryAfter, question)
+        case .unavailable(let reason, let retryAfter):
+            return try await unavailable(reason, retryAfter, question)
         }
     }
 

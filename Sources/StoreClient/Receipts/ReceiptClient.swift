@@ -1,22 +1,19 @@
 import AppStore
 import Encoding
+import EventLog
 import Logging
 import Metrics
-import Synchronization
+
+/// What a question about a receipt led to. An answer has status 0 or 21006, or 21010 for a deleted account, and is not yet
+/// checked: see `Apps.verify`. Credentials are rejected by status 21004 for each of the app's secrets, or without one.
+package typealias ReceiptOutcome = StoreOutcome<AnswerFromApple, ReceiptStatus>
 
 /// Asks the App Store about receipts, within each app's ``CallBudget``.
 ///
 /// All questions of a process should share one client: budgets and breakers belong to it.
 package final class ReceiptClient: Sendable {
-    private let transport: any StoreTransport
     private let addresses: ReceiptAddresses
-    private let clock: StoreClock
-    private let random: @Sendable () -> Double
-    private let metrics: StoreMetrics
-    private let secretAlarm: CredentialAlarm
-    private let breakers: AppBreakers<ReceiptHost>
-    /// By bundle id.
-    private let gates = Mutex<[String: CallGate]>([:])
+    private let caller: StoreCaller<ReceiptHost>
 
     /// - Parameter random: Returns numbers from 0 up to but excluding 1, for the pauses between calls.
     package init(
@@ -24,142 +21,130 @@ package final class ReceiptClient: Sendable {
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
         metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
     ) {
-        let metrics = StoreMetrics(factory: factory)
-        self.transport = transport
         self.addresses = addresses
-        self.clock = clock
-        self.random = random
-        self.metrics = metrics
-        secretAlarm = CredentialAlarm("shared secret rejected by the App Store", logger: logger)
-        breakers = AppBreakers { app, host, state, worst in
-            metrics.note(worst, of: host)
-            ReceiptClient.log(state, of: app, host, logger)
-        }
+        caller = StoreCaller(
+            StoreCaller.Store(
+                name: "App Store", callWaitMax: Limits.callWaitMax, answerBytesMax: Limits.answerBytesMax,
+                // Another receipt may be of the app.
+                holdsRejected: false, credentialsRejected: "shared secret rejected by the App Store",
+                permissionRejected: "account may not ask the App Store about the app"),
+            transport: transport, clock: clock, random: random,
+            metrics: CallMetrics(
+                "subledger_store", series: [CounterTable.Label("host", ReceiptHost.allCases)],
+                results: ReceiptCall.labels, countsWaits: true, factory: factory), logger: logger)
     }
 
-    /// Asks about a receipt: production first, the sandbox only if production says that the receipt belongs there.
+    /// Asks about a receipt: production first, the sandbox only if production says that the receipt belongs there, since App
+    /// Review uses production servers with sandbox receipts.
     ///
-    /// Safe to repeat: a question changes nothing at Apple. Temporary failures are retried a few times with random
-    /// pauses. A question ends early when the task is cancelled, and then is `unavailable`.
+    /// Safe to repeat: a question changes nothing at Apple. A question ends early when the task is cancelled, and then is
+    /// `unavailable`.
     ///
     /// - Parameter app: Its secrets are tried in order. Its budget is that of the first question about it.
+    /// - Source: Apple, "verifyReceipt".
     package func ask(_ receipt: Receipt, app: App, priority: AskPriority) async -> ReceiptOutcome {
-        let gate = gate(of: app)
-        var course = ReceiptCourse(secrets: app.sharedSecrets)
-        while true {
-            let rank = CallRank(priority, isFirst: course.isFirstCall)
-            let call = await call(receipt, app.bundleId, course.host, secret: course.secret, gate, rank)
-            switch course.step(after: call) {
-            case .call: break
-            case .retry(let number, let shortest):
-                let pause = max(BackOff.pause(before: number, part: random()), shortest)
-                do {
-                    try await clock.sleep(clock.now() + pause)
-                } catch {
-                    return .unavailable(Unavailability.cancelled.rawValue, retryAfter: .zero)
-                }
-            case .end(let outcome):
-                // Apple answers the same about a receipt of another developer's app, which anyone can hand in.
-                if case .secretRejected = outcome, priority != .stranger {
-                    secretAlarm.note(app.bundleId, at: clock.now())
-                }
-                return outcome
-            }
-        }
+        await caller.ask(ReceiptCall(receipt: receipt, of: app, priority: priority, addresses: addresses))
     }
 
-    /// Whether calls to the host are made for every app. An open breaker lets a call try the host only when the next question
-    /// about its app comes.
-    package func breakerState(of host: ReceiptHost) -> BreakerState {
-        breakers.worst(of: host)
-    }
+    /// See ``StoreCaller/breakerState(of:)``.
+    package func breakerState(of host: ReceiptHost) -> BreakerState { caller.breakerState(of: host) }
 
     /// The number of calls about the app that wait for its budget.
-    func waiting(of app: App) -> Int { gate(of: app).waiting }
+    func waiting(of app: App) -> Int { caller.waiting(in: ReceiptCall.lane(of: app.bundleId)) }
+}
 
-    private func gate(of app: App) -> CallGate {
-        gates.withLock { gates in
-            if let gate = gates[app.bundleId] { return gate }
-            let gate = CallGate(app.callBudget, clock: clock) { [metrics] in metrics.noteBudgetWait() }
-            gates[app.bundleId] = gate
-            return gate
-        }
+/// A question about a receipt.
+struct ReceiptCall: StoreCall {
+    private let receipt: Receipt
+    private let secrets: [String]
+    private let addresses: ReceiptAddresses
+    let app: String
+    let budget: CallBudget
+    let priority: AskPriority
+
+    init(receipt: Receipt, of app: App, priority: AskPriority, addresses: ReceiptAddresses) {
+        self.receipt = receipt
+        self.addresses = addresses
+        self.priority = priority
+        self.app = app.bundleId
+        budget = app.callBudget
+        secrets = app.sharedSecrets
     }
 
-    // MARK: Calls
+    static let labels: [CallLabel] = [
+        .answered, .accountDeleted, .otherHost, .temporaryStatus, .malformed, .refused, .secretRejected, .unreadable,
+        .httpStatus, .timeout, .tooLong, .unreachable, .cancelled,
+    ]
 
-    private func call(
-        _ receipt: Receipt, _ app: String, _ host: ReceiptHost, secret: String?, _ gate: CallGate, _ rank: CallRank
-    ) async -> ReceiptCall {
-        let breaker = breakers.breaker(of: app, host)
-        if let pause = breaker.rejection(at: clock.now()) { return .notMade(.breakerOpen, retryAfter: pause) }
-        switch await gate.enter(rank) {
-        case .admitted: break
-        case .refused(let wait): return .notMade(.budget, retryAfter: wait)
-        case .cancelled: return .notMade(.cancelled, retryAfter: .zero)
-        }
-        let start = clock.now()
-        // It may have opened while the call waited.
-        guard case .call(let permit) = breaker.begin(at: start) else {
-            gate.leave(rank, isUnused: true)
-            return .notMade(.breakerOpen, retryAfter: breaker.rejection(at: start) ?? Limits.probePause)
-        }
-        let call = await send(receipt, to: host, secret: secret)
-        let end = clock.now()
-        breaker.end(permit, CircuitBreaker.Result(call), at: end)
-        metrics.note(call, to: host, duration: end - start)
-        gate.leave(rank)
-        return call
+    static func lane(of app: String) -> CallLane { CallLane(owner: app, part: "") }
+
+    var host: ReceiptHost { .production }
+    var lane: CallLane { Self.lane(of: app) }
+    /// The current secret first, then one that replaces it.
+    var credentialsMax: Int { secrets.count }
+    /// Apple answers the same about a receipt of another developer's app, which anyone can hand in.
+    var provesRejection: Bool { priority != .stranger }
+
+    func credential(_ number: Int) -> Result<String?, CredentialFailure> {
+        .success(secrets.indices.contains(number) ? secrets[number] : nil)
     }
 
-    private func send(_ receipt: Receipt, to host: ReceiptHost, secret: String?) async -> ReceiptCall {
-        let response: StoreResponse
-        do throws(TransportFailure) {
-            response = try await transport.send(
-                StoreRequest("POST", addresses[host], body: ReceiptRequest.body(receipt, secret: secret)),
-                timeout: Limits.callWaitMax, bytesMax: Limits.answerBytesMax)
-        } catch {
-            return .failed(Unavailability(error), retryAfter: nil)
-        }
-        guard response.body.count <= Limits.answerBytesMax else { return .failed(.tooLong, retryAfter: nil) }
+    func request(to host: ReceiptHost, with secret: String?) -> StoreRequest {
+        StoreRequest("POST", addresses[host], body: ReceiptRequest.body(receipt, secret: secret))
+    }
+
+    func read(
+        _ response: StoreResponse, from host: ReceiptHost, at date: Instant
+    ) -> CallResult<AnswerFromApple, ReceiptStatus> {
         let isOK = response.status == 200
+        let failure = CallResult<AnswerFromApple, ReceiptStatus>.failed(
+            .httpStatus, retryAfter: response.secondsToWait)
         let answer: AnswerFromApple
         do throws(UnreadableAnswer) {
             answer = AnswerFromApple(
-                answer: try ReceiptAnswer(decoding: response.body), host: host, receipt: receipt,
-                receivedAt: clock.date())
+                answer: try ReceiptAnswer(decoding: response.body), host: host, receipt: receipt, receivedAt: date)
         } catch {
-            return isOK
-                ? .unreadable(label: error.label) : .failed(.httpStatus, retryAfter: response.secondsToWait)
+            return isOK ? .unreadable(error.label) : failure
         }
+        let status = answer.answer.status
         switch answer.action {
         // Apple sends facts with HTTP status 200 only, and a proxy's error may have a member "status" too.
-        case .accept, .accountDeleted, .retry:
-            return isOK ? .answered(answer) : .failed(.httpStatus, retryAfter: response.secondsToWait)
-        case .askOtherHost, .retryThenRefuse, .refuse, .alarm: return .answered(answer)
+        case .accept, .accountDeleted: return isOK ? .answered(answer) : failure
+        case .retry: return isOK ? .refused(status, .temporary) : failure
+        case .askOtherHost: return .refused(status, .otherHost)
+        case .retryThenRefuse: return .refused(status, .perhapsTemporary)
+        case .refuse: return .refused(status, .final)
+        case .alarm: return .refused(status, .credential)
         }
     }
 
-    private static func log(_ state: BreakerState, of app: String, _ host: ReceiptHost, _ logger: Logger) {
-        let metadata: Logger.Metadata = ["store.host": "\(host.rawValue)", "stream.app": "\(app)"]
-        switch state {
-        case .closed: logger.notice("App Store answers again", metadata: metadata)
-        case .halfOpen: logger.debug("trying the App Store", metadata: metadata)
-        case .open: logger.warning("calls to the App Store stopped", metadata: metadata)
+    func series(of host: ReceiptHost) -> [String] { [host.rawValue] }
+
+    func label(_ result: CallResult<AnswerFromApple, ReceiptStatus>) -> CallLabel {
+        switch result {
+        case .answered(let answer): answer.action == .accountDeleted ? .accountDeleted : .answered
+        case .unreadable: .unreadable
+        case .failed(let reason, _): CallLabel(rawValue: reason.rawValue) ?? .httpStatus
+        case .notMade, .rejected: .cancelled
+        case .refused(let status, let kind):
+            switch kind {
+            case .otherHost: .otherHost
+            case .temporary: .temporaryStatus
+            case .perhapsTemporary: .malformed
+            case .credential: .secretRejected
+            case .final, .permission, .rateLimit: status.label
+            }
         }
     }
 }
 
-extension CircuitBreaker.Result {
-    fileprivate init(_ call: ReceiptCall) {
-        self =
-            switch call {
-            // Only 21005 says that the store is down. 21009 and 211xx may concern a single receipt.
-            case .answered(let answer): answer.answer.status.number == 21005 ? .failed : .answered
-            case .failed(.cancelled, _), .notMade: .abandoned
-            // A receipt with a long history. The host works.
-            case .failed(.tooLong, _): .answered
-            case .failed, .unreadable: .failed
-            }
-    }
+extension ReceiptStatus: StoreRefusal {
+    /// 21009 and 211xx may concern a single receipt.
+    var isOutage: Bool { number == 21005 }
+    var label: CallLabel { .refused }
+}
+
+extension AnswerFromApple {
+    /// What Apple's status asks for.
+    var action: ReceiptStatus.Action { answer.status.action(from: host, isRetryable: answer.isRetryable) }
 }

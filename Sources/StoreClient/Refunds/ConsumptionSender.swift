@@ -43,34 +43,11 @@ package final class ConsumptionSender: Sendable {
         metrics = ConsumptionMetrics(apps: apps.map(\.bundleId), factory: factory)
     }
 
-    /// Runs until its task is cancelled. Failures are logged and repeated; none ends the run.
-    package func run() async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask {
-                var isWorking = true
-                while !Task.isCancelled {
-                    do {
-                        _ = try await self.round(at: self.clock.date())
-                        isWorking = true
-                    } catch {
-                        // Repeated failures add nothing until the database is back.
-                        if isWorking, !Task.isCancelled {
-                            self.logger.warning("refund requests not read", metadata: ["error": "\(error)"])
-                        }
-                        isWorking = false
-                    }
-                    try? await self.clock.sleep(self.clock.now() + Limits.refundsPause)
-                }
-            }
-            group.addTask {
-                while !Task.isCancelled {
-                    // A round that finds the database away reports it.
-                    try? await self.leadership.keep()
-                    try? await self.clock.sleep(self.clock.now() + Limits.leadInterval)
-                }
-            }
+    /// An answer in flight is abandoned at the end, and sent again later.
+    package var rounds: LedRounds.Round {
+        LedRounds.Round("refund requests not read", leadership, every: Limits.refundsPause) {
+            _ = try await self.round(at: self.clock.date())
         }
-        await leadership.release()
     }
 
     /// Applies the policies and sends the answers that are due at an instant, if no other process does. A stream or a request
@@ -159,12 +136,12 @@ package final class ConsumptionSender: Sendable {
         switch await client.ask(call, app: app, host: host, priority: .handIn) {
         case .answered: try await record(.accepted, nil, request, answer)
         case .refused(let refusal): try await record(.refused, refusal.description, request, answer)
-        case .keyRejected:
+        case .rejected:
             try await record(.pending, "key_rejected", request, answer, pause: Limits.keyRejectedPause)
         case .unreadable(let label): try await record(.pending, label, request, answer)
-        case .unavailable(Unavailability.cancelled.rawValue, _): break
-        case .unavailable(let label, let retryAfter):
-            try await record(.pending, label, request, answer, pause: retryAfter)
+        case .unavailable(.cancelled, _): break
+        case .unavailable(let reason, let retryAfter):
+            try await record(.pending, reason.rawValue, request, answer, pause: retryAfter)
         }
     }
 

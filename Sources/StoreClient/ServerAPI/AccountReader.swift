@@ -29,8 +29,8 @@ struct AccountReader: Sendable {
         /// Apple refuses the question, or a part of the answer is not verified.
         case refused
         case unreadable
-        /// The raw value of an ``Unavailability``, and how long to wait before asking again.
-        case unavailable(String, retryAfter: Duration)
+        /// Also how long to wait before asking again.
+        case unavailable(Unavailability, retryAfter: Duration)
     }
 
     /// Asks about the account and stores the news.
@@ -120,8 +120,7 @@ struct AccountReader: Sendable {
             verified = try await verifier.verify(statement, of: app, receivedAt: receivedAt)
         } catch {
             if case .unverified(.revocationUnknown) = error.problem {
-                let label = Unavailability.temporaryStatus.rawValue
-                return .failure(.unavailable(label, retryAfter: Limits.unavailablePause))
+                return .failure(.unavailable(.temporaryStatus, retryAfter: Limits.unavailablePause))
             }
             return .failure(.refused)
         }
@@ -150,9 +149,9 @@ struct AccountReader: Sendable {
         switch outcome {
         case .answered(let answer): .success(answer)
         case .refused(let refusal): .failure(refusal.kind == .notFound ? .notFound : .refused)
-        case .keyRejected: .failure(.keyRejected)
+        case .rejected: .failure(.keyRejected)
         case .unreadable: .failure(.unreadable)
-        case .unavailable(let label, let retryAfter): .failure(.unavailable(label, retryAfter: retryAfter))
+        case .unavailable(let reason, let retryAfter): .failure(.unavailable(reason, retryAfter: retryAfter))
         }
     }
 }

@@ -48,35 +48,11 @@ package final class HistoryBackfills: Sendable {
         metrics = BackfillMetrics(apps: self.apps.map(\.bundleId), factory: factory)
     }
 
-    /// Runs until its task is cancelled. Failures are logged and repeated; none ends the run. An account that is being read
-    /// is abandoned at the end, and read again later.
-    package func run() async {
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask {
-                var isWorking = true
-                while !Task.isCancelled {
-                    do {
-                        _ = try await self.round()
-                        isWorking = true
-                    } catch {
-                        // Repeated failures add nothing until the database is back.
-                        if isWorking, !Task.isCancelled {
-                            self.logger.warning("histories not read", metadata: ["error": "\(error)"])
-                        }
-                        isWorking = false
-                    }
-                    try? await self.clock.sleep(self.clock.now() + Limits.backfillPause)
-                }
-            }
-            group.addTask {
-                while !Task.isCancelled {
-                    // A round that finds the database away reports it.
-                    try? await self.leadership.keep()
-                    try? await self.clock.sleep(self.clock.now() + Limits.leadInterval)
-                }
-            }
+    /// An account that is being read is abandoned at the end, and read again later.
+    package var rounds: LedRounds.Round {
+        LedRounds.Round("histories not read", leadership, every: Limits.backfillPause) {
+            _ = try await self.round()
         }
-        await leadership.release()
     }
 
     /// Reads the accounts of all events that are folded, if no other process does.

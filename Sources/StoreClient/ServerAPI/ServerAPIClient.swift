@@ -1,46 +1,21 @@
 import AppStore
 import Encoding
+import EventLog
 import Logging
 import Metrics
-import Synchronization
+
+/// What a question to the App Store Server API led to. A refused one may be one that starts again with the first page.
+package typealias ServerAPIOutcome<Answer: Sendable> = StoreOutcome<Answer, ServerAPIRefusal>
 
 /// Asks the App Store Server API, within half of Apple's limits for each app, host and endpoint.
 ///
 /// All questions of a process should share one client: budgets, tokens and breakers belong to it.
 package final class ServerAPIClient: Sendable {
-    private let transport: any StoreTransport
     private let addresses: ServerAPIAddresses
     private let clock: StoreClock
     private let budget: @Sendable (ServerAPIEndpoint, ReceiptHost) -> CallBudget
-    private let random: @Sendable () -> Double
-    private let metrics: ServerAPIMetrics
-    private let keyAlarm: CredentialAlarm
-    private let breakers: AppBreakers<ReceiptHost>
-    private let tokens = ServerAPITokens()
-    private let lanes = Mutex<[Lane: LaneState]>([:])
-
-    /// What Apple limits separately.
-    private struct Lane: Sendable, Hashable {
-        let app: String
-        let host: ReceiptHost
-        let endpoint: ServerAPIEndpoint
-    }
-
-    private struct LaneState: Sendable {
-        let gate: CallGate
-        /// Apple answered that there were too many requests.
-        var parkedUntil: ContinuousClock.Instant?
-    }
-
-    /// The result of one call.
-    fileprivate enum Call<Answer: Sendable>: Sendable {
-        case answered(Answer)
-        case refused(ServerAPIRefusal, retryAfter: String?)
-        case unreadable(String)
-        case failed(Unavailability)
-        /// No request was sent.
-        case notMade(Unavailability, retryAfter: Duration)
-    }
+    private let tokens: CallTokens
+    private let caller: StoreCaller<ReceiptHost>
 
     /// - Parameters:
     ///   - budget: The requests to make at most, for each app.
@@ -51,24 +26,32 @@ package final class ServerAPIClient: Sendable {
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
         metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
     ) {
-        let metrics = ServerAPIMetrics(factory: factory)
-        self.transport = transport
         self.addresses = addresses
         self.clock = clock
         self.budget = budget
-        self.random = random
-        self.metrics = metrics
-        keyAlarm = CredentialAlarm("key rejected by the App Store Server API", logger: logger)
-        breakers = AppBreakers { app, host, state, worst in
-            metrics.note(worst, of: host)
-            ServerAPIClient.log(state, of: app, host, logger)
-        }
+        tokens = CallTokens(clock: clock)
+        caller = StoreCaller(
+            StoreCaller.Store(
+                name: "App Store Server API", callWaitMax: Limits.apiCallWaitMax,
+                answerBytesMax: Limits.apiAnswerBytesMax, holdsRejected: true,
+                credentialsRejected: "key rejected by the App Store Server API",
+                permissionRejected: "key may not ask the App Store Server API about the app"),
+            transport: transport, clock: clock, random: random,
+            metrics: CallMetrics(
+                "subledger_store_api",
+                series: [
+                    CounterTable.Label("host", ReceiptHost.allCases),
+                    CounterTable.Label("endpoint", ServerAPIEndpoint.allCases),
+                ],
+                results: [
+                    .answered, .notFound, .refused, .unauthorised, .rateLimited, .temporary, .unreadable, .noAnswer,
+                ], factory: factory), logger: logger)
     }
 
     /// Asks the host whose environment is known.
     ///
-    /// Temporary failures are retried a few times with random pauses. A question ends early when the task is cancelled, and
-    /// then is `unavailable`. An answer is not verified: its signed parts must be.
+    /// A question ends early when the task is cancelled, and then is `unavailable`. An answer is not verified: its signed parts
+    /// must be.
     ///
     /// - Parameters:
     ///   - app: Must have a key.
@@ -77,53 +60,10 @@ package final class ServerAPIClient: Sendable {
         _ request: Request, app: App, host: ReceiptHost, priority: AskPriority = .check
     ) async -> ServerAPIOutcome<Request.Answer> {
         guard let key = app.serverAPIKey else { preconditionFailure("the app has no key") }
-        var retries = 0
-        var isFirst = true
-        var hasNewToken = false
-        while true {
-            guard !tokens.isRejected(app.bundleId, host, at: clock.now()) else { return .keyRejected }
-            let token: String
-            do {
-                token = try tokens.token(of: app.bundleId, key, at: clock.now(), clock.date())
-            } catch {
-                return .keyRejected
-            }
-            let call = await call(request, app.bundleId, host, token, CallRank(priority, isFirst: isFirst))
-            isFirst = false
-            switch call {
-            case .answered(let answer): return .answered(answer)
-            case .notMade(let reason, let retryAfter):
-                return .unavailable(reason.rawValue, retryAfter: retryAfter)
-            case .failed(.cancelled): return .unavailable(Unavailability.cancelled.rawValue, retryAfter: .zero)
-            case .failed(.tooLong):
-                return .unavailable(Unavailability.tooLong.rawValue, retryAfter: Limits.pauseMax)
-            case .refused(let refusal, let retryAfter):
-                switch refusal.kind {
-                case .unauthorised where !hasNewToken:
-                    hasNewToken = true
-                    tokens.drop(token, of: app.bundleId)
-                    continue
-                case .unauthorised:
-                    tokens.reject(app.bundleId, host, at: clock.now())
-                    keyAlarm.note(app.bundleId, at: clock.now())
-                    return .keyRejected
-                case .rateLimited:
-                    let wait = RetryAfter.wait(retryAfter, at: clock.date())
-                    park(Lane(app: app.bundleId, host: host, endpoint: request.endpoint), for: wait)
-                    return .unavailable(Unavailability.budget.rawValue, retryAfter: wait)
-                case .pageLost, .notFound, .final: return .refused(refusal)
-                case .temporary: break
-                }
-            case .failed, .unreadable: break
-            }
-            guard retries < Limits.retriesMax, request.isRepeatable || call.isRefused else { return call.outcome }
-            retries += 1
-            do {
-                try await clock.sleep(clock.now() + BackOff.pause(before: retries, part: random()))
-            } catch {
-                return .unavailable(Unavailability.cancelled.rawValue, retryAfter: .zero)
-            }
-        }
+        return await caller.ask(
+            ServerAPICall(
+                request: request, app: app.bundleId, key: key, host: host, budget: budget(request.endpoint, host),
+                priority: priority, address: addresses[host], tokens: tokens, clock: clock))
     }
 
     /// Asks about an id of unknown environment: production first, and the sandbox only if production does not know the
@@ -137,52 +77,51 @@ package final class ServerAPIClient: Sendable {
         guard case .refused(let refusal) = first, refusal.kind == .notFound else { return (.production, first) }
         return (.sandbox, await ask(request, app: app, host: .sandbox, priority: priority))
     }
+}
 
-    // MARK: Calls
+/// A question to the App Store Server API.
+private struct ServerAPICall<Request: ServerAPIRequest>: StoreCall {
+    let request: Request
+    let app: String
+    let key: ServerAPIKey
+    let host: ReceiptHost
+    let budget: CallBudget
+    let priority: AskPriority
+    let address: String
+    let tokens: CallTokens
+    let clock: StoreClock
 
-    private func call<Request: ServerAPIRequest>(
-        _ request: Request, _ app: String, _ host: ReceiptHost, _ token: String, _ rank: CallRank
-    ) async -> Call<Request.Answer> {
-        let breaker = breakers.breaker(of: app, host)
-        if let pause = breaker.rejection(at: clock.now()) { return .notMade(.breakerOpen, retryAfter: pause) }
-        let lane = lane(Lane(app: app, host: host, endpoint: request.endpoint))
-        if let end = lane.parkedUntil, clock.now() < end {
-            return .notMade(.budget, retryAfter: end - clock.now())
+    var lane: CallLane { CallLane(owner: app, part: "\(host.rawValue) \(request.endpoint.rawValue)") }
+    var isRepeatable: Bool { request.isRepeatable }
+    /// A token is one of an app and a key.
+    private var account: String { "\(app) \(key.issuerId) \(key.keyId)" }
+
+    func credential(_ number: Int) async -> Result<String?, CredentialFailure> {
+        await tokens.token(of: account) { [clock, key, app] in
+            guard let text = try? key.token(for: app, at: clock.date()) else { return .failure(.rejected) }
+            return .success(CallTokens.Token(text: text, renewAt: clock.now() + Limits.apiTokenAgeMax))
         }
-        switch await lane.gate.enter(rank) {
-        case .admitted: break
-        case .refused(let wait): return .notMade(.budget, retryAfter: wait)
-        case .cancelled: return .notMade(.cancelled, retryAfter: .zero)
-        }
-        let start = clock.now()
-        // It may have opened while the call waited.
-        guard case .call(let permit) = breaker.begin(at: start) else {
-            lane.gate.leave(rank, isUnused: true)
-            return .notMade(.breakerOpen, retryAfter: breaker.rejection(at: start) ?? Limits.probePause)
-        }
-        let call = await send(request, to: host, token)
-        let end = clock.now()
-        breaker.end(permit, call.breakerResult, at: end)
-        metrics.note(call.label, request.endpoint, host, duration: end - start)
-        lane.gate.leave(rank)
-        return call
     }
 
-    private func send<Request: ServerAPIRequest>(
-        _ request: Request, to host: ReceiptHost, _ token: String
-    ) async -> Call<Request.Answer> {
-        let response: StoreResponse
-        do throws(TransportFailure) {
-            response = try await transport.send(
-                StoreRequest(request.method, addresses[host] + request.path, token: token, body: request.body),
-                timeout: Limits.apiCallWaitMax, bytesMax: Limits.apiAnswerBytesMax)
-        } catch {
-            return .failed(Unavailability(error))
-        }
-        guard response.body.count <= Limits.apiAnswerBytesMax else { return .failed(.tooLong) }
+    func drop(_ token: String) { tokens.drop(token, of: account) }
+
+    func request(to host: ReceiptHost, with token: String?) -> StoreRequest {
+        StoreRequest(request.method, address + request.path, token: token, body: request.body)
+    }
+
+    func read(
+        _ response: StoreResponse, from host: ReceiptHost, at date: Instant
+    ) -> CallResult<Request.Answer, ServerAPIRefusal> {
         guard (200...206).contains(response.status) else {
-            return .refused(
-                ServerAPIRefusal(httpStatus: response.status, body: response.body), retryAfter: response.retryAfter)
+            let refusal = ServerAPIRefusal(httpStatus: response.status, body: response.body)
+            let kind: RefusalKind =
+                switch refusal.kind {
+                case .unauthorised: .credential
+                case .rateLimited: .rateLimit(RetryAfter.wait(response.retryAfter, at: date))
+                case .temporary: .temporary
+                case .pageLost, .notFound, .final: .final
+                }
+            return .refused(refusal, kind)
         }
         do throws(UnreadableServerAnswer) {
             return .answered(try request.answer(decoding: response.body))
@@ -191,73 +130,10 @@ package final class ServerAPIClient: Sendable {
         }
     }
 
-    private func lane(_ lane: Lane) -> LaneState {
-        lanes.withLock { lanes in
-            if let known = lanes[lane] { return known }
-            let state = LaneState(gate: CallGate(budget(lane.endpoint, lane.host), clock: clock) {})
-            lanes[lane] = state
-            return state
-        }
-    }
-
-    private func park(_ lane: Lane, for wait: Duration) {
-        let end = clock.now() + wait
-        lanes.withLock { $0[lane]?.parkedUntil = end }
-    }
-
-    private static func log(_ state: BreakerState, of app: String, _ host: ReceiptHost, _ logger: Logger) {
-        let metadata: Logger.Metadata = ["store.host": "\(host.rawValue)", "stream.app": "\(app)"]
-        switch state {
-        case .closed: logger.notice("App Store Server API answers again", metadata: metadata)
-        case .halfOpen: logger.debug("trying the App Store Server API", metadata: metadata)
-        case .open: logger.warning("calls to the App Store Server API stopped", metadata: metadata)
-        }
-    }
+    func series(of host: ReceiptHost) -> [String] { [host.rawValue, request.endpoint.rawValue] }
 }
 
-extension ServerAPIClient.Call {
-    fileprivate var isRefused: Bool {
-        if case .refused = self { true } else { false }
-    }
-
-    /// The outcome of a question that ends with this call.
-    fileprivate var outcome: ServerAPIOutcome<Answer> {
-        switch self {
-        case .answered(let answer): .answered(answer)
-        case .unreadable(let label): .unreadable(label)
-        case .failed(let reason): .unavailable(reason.rawValue, retryAfter: Limits.unavailablePause)
-        case .refused(let refusal, _):
-            refusal.kind == .temporary
-                ? .unavailable(Unavailability.temporaryStatus.rawValue, retryAfter: Limits.unavailablePause)
-                : .refused(refusal)
-        case .notMade(let reason, let retryAfter): .unavailable(reason.rawValue, retryAfter: retryAfter)
-        }
-    }
-
-    /// A host that refuses works. One that answers 5xx does not.
-    fileprivate var breakerResult: CircuitBreaker.Result {
-        switch self {
-        case .answered: .answered
-        case .refused(let refusal, _): refusal.httpStatus >= 500 ? .failed : .answered
-        case .failed(.cancelled), .notMade: .abandoned
-        case .failed(.tooLong): .answered
-        case .failed, .unreadable: .failed
-        }
-    }
-
-    fileprivate var label: ServerAPIMetrics.Result {
-        switch self {
-        case .answered: .answered
-        case .unreadable: .unreadable
-        case .failed, .notMade: .noAnswer
-        case .refused(let refusal, _):
-            switch refusal.kind {
-            case .unauthorised: .unauthorised
-            case .rateLimited: .rateLimited
-            case .temporary: .temporary
-            case .notFound: .notFound
-            case .pageLost, .final: .refused
-            }
-        }
-    }
+extension ServerAPIRefusal: StoreRefusal {
+    var isOutage: Bool { httpStatus >= 500 }
+    var label: CallLabel { kind == .notFound ? .notFound : .refused }
 }

@@ -96,9 +96,9 @@ package struct StoreWriter: Sendable {
                 .unknown, httpStatus: refusal.httpStatus, problem: Unavailability.httpStatus.rawValue)
         case .refused(let refusal):
             StoreWrite.Answer(.refused, errorCode: refusal.code, httpStatus: refusal.httpStatus)
-        case .keyRejected: StoreWrite.Answer(.unknown, problem: StoreWrite.Answer.keyRejected)
+        case .rejected: StoreWrite.Answer(.unknown, problem: StoreWrite.Answer.keyRejected)
         case .unreadable(let label): StoreWrite.Answer(.unknown, problem: label)
-        case .unavailable(let label, _): StoreWrite.Answer(.unknown, problem: label)
+        case .unavailable(let reason, _): StoreWrite.Answer(.unknown, problem: reason.rawValue)
         }
     }
 }

@@ -66,7 +66,7 @@ extension Transaction.Revocation {
         case .refundedInPart: .refundedInPart
         case .endedEarly: .revoked
         case .unknown: .unknownRevocation
-        case .refundedInFull, .unitsRefunded, .upgraded: nil
+        case .refundedInFull, .unitsRefunded, .amountRefunded, .upgraded: nil
         }
     }
 }

@@ -58,7 +58,7 @@ extension Subscription {
         switch last.settled.revocation {
         case .familyRevoked, .assignmentRevoked, .endedEarly, .unknown: return .revoked
         case .unitsRefunded where consumables == 0: return .refunded
-        case .refundedInFull, .refundedInPart, .unitsRefunded, .upgraded, nil: break
+        case .refundedInFull, .refundedInPart, .unitsRefunded, .amountRefunded, .upgraded, nil: break
         }
         if let suspension = suspension(at: instant) { return suspension.status }
         if consumables != nil { return .owned }

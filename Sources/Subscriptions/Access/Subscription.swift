@@ -15,9 +15,6 @@ package struct Subscription: Sendable, Hashable {
     package let reports: ReportSummary
     /// The purchases on Google Play, oldest first; empty for other stores.
     package let purchases: [PlayPurchase]
-    /// The keys of the purchases on Google Play about which nothing is known but that others continue them. Google should
-    /// be asked about each once.
-    package let unknownPurchases: [String]
     private let products: ProductCatalog
 
     /// A transaction merged from all reports about it; later reports take precedence.
@@ -35,6 +32,8 @@ package struct Subscription: Sendable, Hashable {
 
         /// What Google says of a one-time purchase beyond the transaction; nil for other purchases.
         var oneTime: OneTime?
+        /// What Google paid back while the purchase stands, oldest first.
+        var amountRefunds: [AmountRefund] = []
         /// What the configuration has to say about the product before the purchase counts as it should; nil if nothing is
         /// missing.
         package internal(set) var gap: ConfigurationGap?
@@ -52,6 +51,15 @@ package struct Subscription: Sendable, Hashable {
             let at: Instant
             /// The units that it leaves.
             let left: Int
+            /// Of the event that states it.
+            let position: Int64
+        }
+
+        /// A refund of an amount, which changes no access.
+        struct AmountRefund: Sendable, Hashable {
+            let at: Instant
+            /// In thousandths.
+            let amount: Int64
             /// Of the event that states it.
             let position: Int64
         }
@@ -115,7 +123,6 @@ package struct Subscription: Sendable, Hashable {
                 &rules)
         renewals = bought?.renewals ?? facts.orderedRenewals
         purchases = line?.purchases ?? []
-        unknownPurchases = line?.unknownPurchases ?? []
         reports = ReportSummary(facts)
         var paid: [AccessPeriod] = []
         var refunded: [AccessPeriod] = []
@@ -141,6 +148,7 @@ package struct Subscription: Sendable, Hashable {
                     paid.append(period)
                 }
                 for refund in row.oneTime?.refunds ?? [] { rules.collect(.refundingUnits(of: row.settled, refund)) }
+                for refund in row.amountRefunds { rules.collect(.refundingAmount(of: row.settled, refund)) }
             }
         }
         self.transactions = transactions

@@ -194,6 +194,9 @@ struct Chronicle {
                 case .refundedWhole, .refundedWithCopy: what = "refunded: counts as never bought"
                 case .accountDeleted: what = "the store account was deleted: counts as never bought"
                 case .unitsRefunded: what = Self.words(of: rule.units)
+                case .amountRefunded:
+                    what =
+                        "\(rule.amount.map { "\($0.words) of the price" } ?? "the price") refunded, and the purchase kept"
                 case .movedTo:
                     what = "transaction \(rule.transactionId ?? "") moved to subscription \(rule.key?.id.text ?? "")"
                 case .extended: (what, until) = ("end moved to a later date", rule.period?.upperBound)

@@ -86,6 +86,16 @@ extension AppliedRule {
         return applied
     }
 
+    static func refundingAmount(
+        of transaction: Transaction, _ refund: Subscription.ResolvedTransaction.AmountRefund
+    ) -> AppliedRule {
+        var applied = withoutAccess(.amountRefunded, transaction, at: refund.at, refund.position)
+        applied.amount =
+            refund.amount == transaction.price
+            ? nil : AppliedRule.Amount(thousandths: refund.amount, currency: transaction.currency)
+        return applied
+    }
+
     /// A purchase that belongs to another subscription by a later statement.
     static func movingAway(_ move: SubscriptionFacts.Move) -> AppliedRule {
         AppliedRule(

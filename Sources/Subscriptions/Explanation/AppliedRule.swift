@@ -37,6 +37,8 @@ package struct AppliedRule: Sendable, Hashable {
     package var unknownValue: String?
     /// For ``ExplanationRule/unitsRefunded``.
     package var units: Units?
+    /// For ``ExplanationRule/amountRefunded``: what that refund paid back; nil if it was all.
+    package var amount: Amount?
     /// For ``ExplanationRule/laterStatementWins``: the refund or early end that is taken back.
     package var takenBack: TakenBack?
     /// For ``ExplanationRule/clock``: why nothing follows the period; nil if that is not known.
@@ -66,6 +68,22 @@ extension AppliedRule {
         package let bought: Int
         /// After the refund.
         package let left: Int
+    }
+
+    /// An amount of money.
+    package struct Amount: Sendable, Hashable {
+        /// In thousandths of the currency unit.
+        package let thousandths: Int64
+        /// ISO 4217; nil if it is not known.
+        package let currency: String?
+
+        /// Such as `4.00 USD`.
+        package var words: String {
+            let (units, rest) = thousandths.quotientAndRemainder(dividingBy: 1000)
+            let digits = String(1000 + rest.magnitude).dropFirst()
+            let number = "\(units).\(digits.hasSuffix("0") ? digits.dropLast() : digits)"
+            return currency.map { "\(number) \($0)" } ?? number
+        }
     }
 
     /// A refund or an early end that a later statement takes back.

@@ -129,6 +129,7 @@ extension AppliedRule {
         case .movedTo: "\(purchase) moved to \(key.map(\.words) ?? "another subscription")\(on)"
         case .laterStatementWins: "A later statement about \(purchase)\(on) takes back what an earlier one stated"
         case .unitsRefunded: "\(refundedUnits) of \(purchase) was refunded\(on): the customer keeps the rest"
+        case .amountRefunded: "\(refundedAmount) of \(purchase) was refunded\(on): the customer keeps it"
         case .tieTakesBack:
             "Two statements about \(purchase) contradict each other\(on), and neither is later: the one that takes it "
                 + "back counts"
@@ -179,6 +180,11 @@ extension AppliedRule {
         case .assigned: "was assigned by an organization or a group"
         case .paying, .grace, nil: "was paid for"
         }
+    }
+
+    private var refundedAmount: String {
+        guard let amount else { return "The price" }
+        return "\(amount.words) of the price"
     }
 
     private var refundedUnits: String {

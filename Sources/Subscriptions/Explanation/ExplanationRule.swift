@@ -60,6 +60,8 @@ package enum ExplanationRule: String, Sendable, Hashable, CaseIterable {
     case tieTakesBack = "tie_takes_back"
     /// Units of a one-time purchase were refunded, or all of it, and the customer keeps the rest.
     case unitsRefunded = "units_refunded"
+    /// An amount of the price was refunded, or all of it, and the customer keeps the purchase.
+    case amountRefunded = "amount_refunded"
 
     // MARK: From the product to the entitlement
 
@@ -130,7 +132,7 @@ extension ExplanationRule {
         case .refundedWhole, .refundedWithCopy, .accountDeleted, .graceTakenBack, .noAccessKind, .notConfigured,
             .consumed, .noDuration, .noPurchaseDate, .movedTo:
             .removes
-        case .laterStatementWins, .tieTakesBack, .unitsRefunded: .statement
+        case .laterStatementWins, .tieTakesBack, .unitsRefunded, .amountRefunded: .statement
         case .mapped, .ownName: .product
         case .tiedByLink, .tiedByAccountToken, .tiedByStoreAccount, .unclaimed, .latestBuyer, .firstBuyer,
             .sharedOwnership, .linkMoved, .linkRefused, .sharedAccountToken:

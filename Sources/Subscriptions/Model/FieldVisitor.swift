@@ -15,6 +15,8 @@ package struct Field: Sendable, ExpressibleByStringLiteral {
         case unsigned
         /// A flag that the App Store does not send: the reader of a body computes it.
         case derived
+        /// A field that only the orders of Google state.
+        case ofOrder
     }
 
     /// The name in signed payloads and in canonical JSON; in snake case, the name of the column.
@@ -36,8 +38,10 @@ package struct Field: Sendable, ExpressibleByStringLiteral {
     static func unsigned(_ name: StaticString) -> Field { Field(name, .unsigned) }
     static func derived(_ name: StaticString) -> Field { Field(name, .derived) }
 
+    static func ofOrder(_ name: StaticString) -> Field { Field(name, .ofOrder) }
+
     /// True if signed payloads contain it.
-    package var isSigned: Bool { kind != .unsigned && kind != .derived }
+    package var isSigned: Bool { kind != .unsigned && kind != .derived && kind != .ofOrder }
 
     /// True if it is a column of the projection.
     package var isProjected: Bool { kind != .derived }

@@ -61,6 +61,12 @@ package struct Transaction: Sendable, Hashable {
     package var previousOriginalTransactionId: String?
     /// `BILLED_UPFRONT` or `MONTHLY`.
     package var billingPlanType: String?
+    /// What Google's order says was paid back, in thousandths; nil if a share of ``price`` was.
+    package var refundedPrice: Int64?
+    /// The part of ``price`` that is tax, in thousandths, as Google's order states it.
+    package var tax: Int64?
+    /// What the developer receives, in thousandths, as Google's order states it: without taxes, fees and refunds so far.
+    package var developerRevenue: Int64?
     /// All other fields, including those that the App Store adds in the future.
     package var additional: CanonicalJSON?
     /// When Apple signed this transaction; nil for unsigned ones. Not part of the fact's identity.
@@ -90,6 +96,10 @@ package struct Transaction: Sendable, Hashable {
     /// The ``revocationType`` of a one-time purchase of which units were refunded: a ``revocationPercentage`` of them. What
     /// was not refunded stays, and a product that is owned stays owned.
     static let unitRefund = "REFUND_UNITS"
+
+    /// The ``revocationType`` of a purchase of Google of which an amount was paid back: ``refundedPrice``. Access does not
+    /// change.
+    static let amountRefund = "REFUND_AMOUNT"
 
     /// The ``revocationType`` of a revocation whose kind or reason could not be read, and the ``inAppOwnershipType`` of a
     /// transaction whose own could not be: as unknown as a text that is newer than this version.
@@ -134,6 +144,8 @@ package struct Transaction: Sendable, Hashable {
         case refundedInPart
         /// Units of a one-time purchase were refunded. Access does not change.
         case unitsRefunded
+        /// An amount was paid back. Access does not change.
+        case amountRefunded
         /// Access by Family Sharing was revoked. The member never paid.
         case familyRevoked
         /// An organization or the purchaser of a group took the seat back. The member never paid.
@@ -156,6 +168,7 @@ package struct Transaction: Sendable, Hashable {
         case "REFUND_PRORATED": return .refundedInPart
         case Self.earlyEnd: return .endedEarly
         case Self.unitRefund: return .unitsRefunded
+        case Self.amountRefund: return .amountRefunded
         case Self.fullRefund: return .refundedInFull
         case _ where isUpgraded: return .upgraded
         // Without a kind, as in V1 and before it was introduced, every revocation was a refund.
@@ -189,7 +202,9 @@ package struct Transaction: Sendable, Hashable {
         switch revocation {
         case .assignmentRevoked: return (revocationDate, .assignmentRevoked)
         case .unknown: return (revocationDate, .unknownRevocation)
-        case .refundedInFull, .refundedInPart, .unitsRefunded, .familyRevoked, .endedEarly, .upgraded, nil: return nil
+        case .refundedInFull, .refundedInPart, .unitsRefunded, .amountRefunded, .familyRevoked, .endedEarly, .upgraded,
+            nil:
+            return nil
         }
     }
 
@@ -248,6 +263,7 @@ package struct Transaction: Sendable, Hashable {
     /// The part of a price that was refunded by the instant; of a partial refund without a percentage, nothing.
     package func refundedPart(of price: Int64, at instant: Instant) -> Int64 {
         guard let revocationDate, revocationDate <= instant else { return 0 }
+        if let refundedPrice { return min(refundedPrice, price) }
         if isRefunded { return price }
         return isRefundedInPart || revocation == .unitsRefunded ? Self.share(revocationPercentage ?? 0, of: price) : 0
     }
@@ -309,6 +325,9 @@ extension Transaction {
             .identifier("previousOriginalTransactionId"), from.previousOriginalTransactionId,
             &to.previousOriginalTransactionId)
         visitor.visit("billingPlanType", from.billingPlanType, &to.billingPlanType)
+        visitor.visit(.ofOrder("refundedPrice"), from.refundedPrice, &to.refundedPrice)
+        visitor.visit(.ofOrder("tax"), from.tax, &to.tax)
+        visitor.visit(.ofOrder("developerRevenue"), from.developerRevenue, &to.developerRevenue)
     }
 
     /// Passes every field to a visitor that writes.

@@ -13,7 +13,9 @@ package enum UnknownValue {
         // Google. The raw values are the names in answers.
         case subscriptionState, purchaseState, acknowledgementState, priceChangeState
         case orderState = "state"
-        case refundType
+        case refundType, refundReason
+        /// `state` of a refund by amount.
+        case refundState
 
         package enum Store: Sendable, Hashable {
             case apple, google
@@ -24,7 +26,8 @@ package enum UnknownValue {
             case .revocationType, .revocationReason, .inAppOwnershipType, .productType, .transactionReason, .offerType,
                 .offerDiscountType, .billingPlanType, .expirationIntent, .priceIncreaseStatus:
                 .apple
-            case .subscriptionState, .purchaseState, .acknowledgementState, .priceChangeState, .orderState, .refundType:
+            case .subscriptionState, .purchaseState, .acknowledgementState, .priceChangeState, .orderState, .refundType,
+                .refundReason, .refundState:
                 .google
             }
         }
@@ -35,7 +38,7 @@ package enum UnknownValue {
             case .revocationType:
                 [
                     "REFUND_FULL", "REFUND_PRORATED", "FAMILY_REVOKE", "ASSIGNMENT_REVOKE", Transaction.earlyEnd,
-                    Transaction.unitRefund,
+                    Transaction.unitRefund, Transaction.amountRefund,
                 ]
             case .revocationReason: ["0", "1"]
             case .inAppOwnershipType: ["PURCHASED", "FAMILY_SHARED", "ASSIGNED"]
@@ -52,6 +55,8 @@ package enum UnknownValue {
             case .orderState:
                 ["PENDING", "PROCESSED", "CANCELED", "PENDING_REFUND", "PARTIALLY_REFUNDED", "REFUNDED"]
             case .refundType: ["0", "1", "2"]
+            case .refundReason: ["OTHER", PurchaseOrder.Refund.chargeback]
+            case .refundState: ["PENDING", PurchaseOrder.Refund.done]
             }
         }
 
@@ -72,6 +77,8 @@ package enum UnknownValue {
             case .priceChangeState: "the price stays as it is"
             case .orderState: "the order counts as paid"
             case .refundType: "the purchase is not taken back by it"
+            case .refundReason: "the refund has no reason"
+            case .refundState: "the amount counts as not paid back"
             }
         }
 
@@ -94,6 +101,8 @@ package enum UnknownValue {
             case .priceChangeState: "priceChangeState"
             case .orderState: "state"
             case .refundType: "refundType"
+            case .refundReason: "refundReason"
+            case .refundState: "refundState"
             }
         }
 

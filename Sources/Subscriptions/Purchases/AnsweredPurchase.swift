@@ -15,21 +15,25 @@ package struct AnsweredPurchase: Sendable, Hashable {
 
     /// What an answer shows, and the orders to ask about because it does not show when their periods began: those that
     /// were charged between this answer and the one before, and the one that ended account hold or a pause. Of one-time
-    /// products also the order that paid for them, since the answer shows no price.
+    /// products also the order that paid for them, since the answer shows no price. Google does not tell when an amount is
+    /// paid back, so the newest order is asked about again whenever the state changes or something was voided.
     ///
     /// - Parameters:
     ///   - snapshot: The answer.
     ///   - last: What was known before it; nil if nothing was.
     ///   - isRecovered: Whether a notification says that account hold or a pause ended.
+    ///   - isVoided: Whether a notification says that something was voided.
     package static func after(
-        _ snapshot: PurchaseSnapshot, last: AnsweredPurchase?, isRecovered: Bool
+        _ snapshot: PurchaseSnapshot, last: AnsweredPurchase?, isRecovered: Bool, isVoided: Bool = false
     ) -> (answered: AnsweredPurchase, orders: [String]) {
         let orders = snapshot.items.compactMap(\.orderId)
         guard let newest = orders.max(by: { PurchaseOrder.number(of: $0) < PurchaseOrder.number(of: $1) }) else {
             return (AnsweredPurchase(stateName: snapshot.stateName, orderId: last?.orderId), [])
         }
         let answered = AnsweredPurchase(stateName: snapshot.stateName, orderId: newest)
-        guard newest != last?.orderId else { return (answered, []) }
+        guard newest != last?.orderId else {
+            return (answered, isVoided || last?.stateName != snapshot.stateName ? [newest] : [])
+        }
         let number = PurchaseOrder.number(of: newest)
         // Of another purchase, as in a plan change at the next renewal: as if nothing were known.
         let isContinued = last?.orderId.map { PurchaseOrder.base(of: $0) == PurchaseOrder.base(of: newest) } ?? false

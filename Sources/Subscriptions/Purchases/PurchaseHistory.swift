@@ -44,6 +44,8 @@ struct PurchaseHistory {
     var inherited: String?
 
     private var orderPositions: [String: Int64] = [:]
+    /// The first event that stated each refund of an order.
+    private var refundPositions: [PurchaseOrder.Refund: Int64] = [:]
     private var notices: [(notice: PurchaseNotice, position: Int64)] = []
 
     init(purchaseToken: String) {
@@ -62,6 +64,9 @@ struct PurchaseHistory {
             // The latest answer counts.
             orders[order.orderId] = order
             orderPositions[order.orderId] = min(orderPositions[order.orderId] ?? .max, evidence.position)
+            for refund in order.refunds {
+                refundPositions[refund] = min(refundPositions[refund] ?? .max, evidence.position)
+            }
         case .void(let void): voids.append((void, evidence.position))
         case .notice(let notice): notices.append((notice, evidence.position))
         }
@@ -92,6 +97,8 @@ struct PurchaseHistory {
     var expiredAccountId: String? { answers.last { $0.snapshot.expiredAccountId != nil }?.snapshot.expiredAccountId }
 
     var isProduct: Bool { answers.last?.snapshot.kind == .product }
+
+    func position(of refund: PurchaseOrder.Refund) -> Int64? { refundPositions[refund] }
 
     // MARK: Folding
 

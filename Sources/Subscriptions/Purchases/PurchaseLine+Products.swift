@@ -52,10 +52,12 @@ extension PurchaseLine {
                     (Double(bought - refund.left) / Double(bought) * 100_000).rounded())
                 exactEnd.positions = oneTime.refunds.map(\.position)
             }
-            return Subscription.ResolvedTransaction(
+            var row = Subscription.ResolvedTransaction(
                 boxed: Boxed(transaction), settledByCopy: nil,
                 positions: Set([paid.position] + voids.map(\.position)).sorted(), isSigned: false, exactEnd: exactEnd,
                 oneTime: oneTime)
+            if let orderId = item.orderId { state(orderId, item.productId, in: &row) }
+            return row
         }
     }
 }

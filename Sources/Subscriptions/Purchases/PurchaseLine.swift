@@ -5,8 +5,6 @@ import Encoding
 struct PurchaseLine {
     /// In order of their start. Only those about which something is known.
     let histories: [PurchaseHistory]
-    /// Purchases that others continue, and about which Google was never asked.
-    let unknownPurchases: [String]
     let originalTransactionId: String
 
     init(_ facts: SubscriptionFacts) {
@@ -41,9 +39,6 @@ struct PurchaseLine {
             let (first, second) = (left.startTime ?? .latest, right.startTime ?? .latest)
             return first == second
                 ? ByteString(left.purchaseToken) < ByteString(right.purchaseToken) : first < second
-        }
-        unknownPurchases = links.members.filter { byToken[$0]?.answers.isEmpty ?? true }.sorted {
-            ByteString($0) < ByteString($1)
         }
     }
 
@@ -151,6 +146,7 @@ extension PurchaseLine {
             }
             resolved.transactions += products(of: history, &used)
         }
+        for (item, index) in paid { state(item.orderId, item.productId, in: &resolved.transactions[index]) }
         for index in resolved.transactions.indices {
             guard let token = resolved.transactions[index].exactEnd?.replacement else { continue }
             resolved.transactions[index].exactEnd?.replacement = first[token]

@@ -59,14 +59,15 @@ struct ReceiptInspection: Sendable {
             return Result(problem: .file(error.description))
         }
         switch await client.ask(receipt, app: app, priority: .handIn) {
-        case .answered(let answer), .accountDeleted(let answer): return inspect(answer, file)
+        case .answered(let answer): return inspect(answer, file)
         case .refused(let status):
             let refusal = ReceiptRefusal.status(status)
             let checks = ReceiptChecks(
                 stored: status, refusal: refusal.label, registration: nil, isInForce: nil)
             return Result(lines: [line(file, checks, environment: nil)], problem: .refused(refusal.description))
-        case .secretRejected: return Result(problem: .secretRejected)
-        case .unreadable(let label), .unavailable(let label, _): return Result(problem: .unavailable(label))
+        case .rejected: return Result(problem: .secretRejected)
+        case .unreadable(let label): return Result(problem: .unavailable(label))
+        case .unavailable(let reason, _): return Result(problem: .unavailable(reason.rawValue))
         }
     }
 

@@ -7,13 +7,13 @@ import Postgres
 /// that backends send to a reader, and what a poller's checks find.
 struct AppenderServices {
     let service: AppenderService
-    let durability: DurabilityService
+    let durability: DurabilityWatch
     let pool: PostgresPool
 
     var appender: Appender { service.appender }
 
     /// The conditions that must be ok to store events.
-    var health: [HealthCheck] { [.appending(appender), .durability(durability.watch)] }
+    var health: [HealthCheck] { [.appending(appender), .durability(durability)] }
 
     /// - Returns: Nil for a process that appends nothing: a projector, or a reader that cannot append.
     static func make(
@@ -37,6 +37,6 @@ struct AppenderServices {
         let durability = DurabilityWatch(pool: pool, logger: logger)
         let appender = Appender(pool: pool, durability: durability, logger: logger)
         return AppenderServices(
-            service: AppenderService(appender: appender), durability: DurabilityService(watch: durability), pool: pool)
+            service: AppenderService(appender: appender), durability: durability, pool: pool)
     }
 }

@@ -2,16 +2,13 @@ import EventLog
 import Logging
 import Postgres
 import Readers
-import ServiceLifecycle
 import StoreClient
 
 /// The services that ask Google Play: about purchases, and which of them were voided.
 struct GoogleServices {
-    let service: PurchasePollerService
-    let voids: VoidAuditService
+    let poller: PurchasePoller
+    let voids: VoidAudits
     let pools: [PostgresPool]
-
-    var poller: PurchasePoller { service.poller }
 
     init(
         apps: [GoogleApp], store: StoreServices, appender: Appender, database: Database, elector: Elector,
@@ -27,18 +24,13 @@ struct GoogleServices {
         let links = LinkService(
             log: LogReader(pool: linker), appender: appender, apps: Set(apps.map(\.packageName)))
         pools = [pool, linker]
-        service = PurchasePollerService(
-            poller: PurchasePoller(
-                client: store.google, apps: apps, queue: queue, log: log, subscriptions: subscriptions,
-                appender: appender, links: links,
-                leadership: StreamLeadership(elector, for: .google), clock: store.clock,
-                logger: logger))
-        voids = VoidAuditService(
-            audits: VoidAudits(
-                client: store.google, apps: apps, queue: queue, voids: VoidLog(pool: pool), log: log,
-                subscriptions: subscriptions, appender: appender, links: links,
-                leadership: StreamLeadership(elector, for: .voids), clock: store.clock,
-                logger: logger))
+        poller = PurchasePoller(
+            client: store.google, apps: apps, queue: queue, log: log, subscriptions: subscriptions, appender: appender,
+            links: links, leadership: StreamLeadership(elector, for: .google), clock: store.clock, logger: logger)
+        voids = VoidAudits(
+            client: store.google, apps: apps, queue: queue, voids: VoidLog(pool: pool), log: log,
+            subscriptions: subscriptions, appender: appender, links: links,
+            leadership: StreamLeadership(elector, for: .voids), clock: store.clock, logger: logger)
     }
 }
 
@@ -59,24 +51,5 @@ struct GoogleHandInServices {
                 log: LogReader(pool: linker), appender: appender, apps: Set(apps.map(\.packageName))),
             clock: store.clock, logger: logger)
         pools = [receiver, linker, reader]
-    }
-}
-
-/// Asks about the purchases that are due. Stops before the appender; a question in flight is abandoned and stays due.
-struct PurchasePollerService: Service {
-    let poller: PurchasePoller
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown { await poller.run() }
-    }
-}
-
-/// Compares the log with the lists of voided purchases. Stops before the appender; a comparison in progress is abandoned
-/// and made again.
-struct VoidAuditService: Service {
-    let audits: VoidAudits
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown { await audits.run() }
     }
 }

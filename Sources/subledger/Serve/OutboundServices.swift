@@ -4,15 +4,12 @@ import Logging
 import Outbound
 import Postgres
 import Readers
-import ServiceLifecycle
 import StoreClient
 
-/// The service that delivers changes to endpoints, and passes notifications on.
+/// What delivers changes to endpoints, and passes notifications on.
 struct OutboundServices {
-    let service: OutboundService
+    let delivery: OutboundDelivery
     let pools: [PostgresPool]
-
-    var delivery: OutboundDelivery { service.delivery }
 
     struct Settings {
         /// Nil without one.
@@ -27,23 +24,13 @@ struct OutboundServices {
         let poller = database.pool(.poller, limit: 4, logger: logger)
         let reader = database.pool(.reader, limit: 4, logger: logger)
         let listener = database.configuration(.reader)
-        service = OutboundService(
-            delivery: OutboundDelivery(
-                pool: poller, changes: ChangeReader(pool: reader),
-                changeSignal: ChangeSignal(listener: listener, logger: logger),
-                eventSignal: ChangeSignal(listener: listener, channel: "subledger_event", logger: logger),
-                leadership: StreamLeadership(elector, for: .endpoints), forwards: settings.forwards,
-                keyFile: settings.keyFile, settings: settings.client, clock: clock, logger: logger))
+        delivery = OutboundDelivery(
+            pool: poller, changes: ChangeReader(pool: reader),
+            changeSignal: ChangeSignal(listener: listener, logger: logger),
+            eventSignal: ChangeSignal(listener: listener, channel: "subledger_event", logger: logger),
+            leadership: StreamLeadership(elector, for: .endpoints), forwards: settings.forwards,
+            keyFile: settings.keyFile, settings: settings.client, clock: clock, logger: logger)
         pools = [poller, reader]
-    }
-}
-
-/// Delivers to endpoints. What is in flight is abandoned, and sent again by the next server.
-struct OutboundService: Service {
-    let delivery: OutboundDelivery
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown { await delivery.run() }
     }
 }
 

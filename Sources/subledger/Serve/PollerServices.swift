@@ -3,20 +3,20 @@ import EventLog
 import Logging
 import Postgres
 import Readers
-import ServiceLifecycle
 import StoreClient
 
 /// The services that ask the App Store by themselves, and answer what it asks.
 struct PollerServices {
-    let service: PollerService
+    let poller: Poller
     /// Nil without a verifier.
     let audits: DeliveryAudits?
     /// Nil without a verifier.
     let backfills: HistoryBackfills?
-    let consumption: ConsumptionService
+    let consumption: ConsumptionSender
     let pools: [PostgresPool]
 
-    var poller: Poller { service.poller }
+    /// The work that one process does, in rounds.
+    var rounds: [LedRounds.Round] { [audits?.rounds, backfills?.rounds, consumption.rounds].compactMap(\.self) }
 
     /// - Parameters:
     ///   - verifier: Nil if no app has a key.
@@ -54,15 +54,12 @@ struct PollerServices {
                 leadership: StreamLeadership(elector, for: .backfills), apps: apps,
                 clock: store.clock, logger: logger)
         }
-        consumption = ConsumptionService(
-            sender: ConsumptionSender(
-                client: store.api, apps: apps, log: ConsumptionLog(pool: pool),
-                leadership: StreamLeadership(elector, for: .refunds), clock: store.clock,
-                logger: logger))
-        service = PollerService(
-            poller: Poller(
-                checker: checker, apps: apps, queue: CheckQueue(pool: pool),
-                leadership: StreamLeadership(elector), clock: store.clock, logger: logger))
+        consumption = ConsumptionSender(
+            client: store.api, apps: apps, log: ConsumptionLog(pool: pool),
+            leadership: StreamLeadership(elector, for: .refunds), clock: store.clock, logger: logger)
+        poller = Poller(
+            checker: checker, apps: apps, queue: CheckQueue(pool: pool),
+            leadership: StreamLeadership(elector), clock: store.clock, logger: logger)
     }
 }
 
@@ -76,41 +73,5 @@ extension Checker {
             client: store.client, api: verifier.map { (store.api, $0) }, apps: apps, queue: CheckQueue(pool: pool),
             log: LogReader(pool: pool), histories: HistoryLog(pool: pool), handIns: HandInLog(pool: pool),
             subscriptions: SubscriptionReader(pool: pool), appender: appender, clock: store.clock, logger: logger)
-    }
-}
-
-/// Audits the deliveries of each day. Stops before the appender; an audit in progress is abandoned and made again.
-struct AuditService: Service {
-    let audits: DeliveryAudits
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown { await audits.run() }
-    }
-}
-
-/// Reads the past of accounts. Stops before the appender; an account that is being read is abandoned and read again.
-struct BackfillService: Service {
-    let backfills: HistoryBackfills
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown { await backfills.run() }
-    }
-}
-
-/// Sends answers to refund requests. An answer in flight is abandoned, and sent again by the next server.
-struct ConsumptionService: Service {
-    let sender: ConsumptionSender
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown { await sender.run() }
-    }
-}
-
-/// Makes the checks that are due. Stops before the appender; a question in flight is abandoned, and its check stays due.
-struct PollerService: Service {
-    let poller: Poller
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown { await poller.run() }
     }
 }

@@ -11,7 +11,7 @@ import StoreClient
 struct PrivateServices {
     let listener: Listener
     /// Stops before the listener, because the listener waits for requests that wait for changes.
-    let changes: ChangeSignalService?
+    let changes: ChangeSignal?
     let pools: [PostgresPool]
 
     struct Settings {
@@ -51,7 +51,7 @@ struct PrivateServices {
             pools = [pool, productPool, authenticatorPool, figurePool] + [linker].compactMap(\.self)
             let log = LogReader(pool: pool)
             let signal = ChangeSignal(listener: database.configuration(.reader), logger: logger)
-            changes = ChangeSignalService(signal: signal)
+            changes = signal
             let tokens = TokenCache(read: TokenReader(pool: authenticatorPool).active)
             let subscriptions = SubscriptionReader(pool: pool, askedByAPI: askedByAPI)
             let products = ProductStore(pool: productPool)

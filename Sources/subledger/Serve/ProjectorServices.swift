@@ -7,10 +7,8 @@ import StoreClient
 
 /// The services that fold the log.
 struct ProjectorServices {
-    let service: ProjectorService
+    let projector: Projector
     let pools: [PostgresPool]
-
-    var projector: Projector { service.projector }
 
     init(
         apps: [App], googleApps: [GoogleApp] = [], database: Database, now: @escaping @Sendable () -> Instant,
@@ -22,12 +20,11 @@ struct ProjectorServices {
         session.sessionSettings.merge(Projector.sessionSettings) { $1 }
         let pool = PostgresPool(session, limit: Projector.connectionsMax, logger: logger)
         pools = [pool]
-        service = ProjectorService(
-            projector: Projector(
-                pool: pool, listener: session,
-                ownership: Dictionary(ownership) { first, _ in first },
-                joins: googleApps.compactMap { app in app.joinedWith.map { (app.packageName, $0) } },
-                checks: Dictionary(uniqueKeysWithValues: apps.map { ($0.bundleId, $0.checks) }),
-                now: now, logger: logger))
+        projector = Projector(
+            pool: pool, listener: session,
+            ownership: Dictionary(ownership) { first, _ in first },
+            joins: googleApps.compactMap { app in app.joinedWith.map { (app.packageName, $0) } },
+            checks: Dictionary(uniqueKeysWithValues: apps.map { ($0.bundleId, $0.checks) }),
+            now: now, logger: logger)
     }
 }

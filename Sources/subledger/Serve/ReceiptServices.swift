@@ -3,7 +3,6 @@ import EventLog
 import Logging
 import Postgres
 import Readers
-import ServiceLifecycle
 import StoreClient
 
 /// The services for what backends hand in: receipts, about which the App Store is asked, and signed data of devices.
@@ -12,7 +11,7 @@ struct ReceiptServices {
     let devices: DeviceService
     /// What backends answer to refund requests.
     let consumption: ConsumptionLog
-    let service: ReceiptQueueService
+    let queue: ReceiptQueue
     let pools: [PostgresPool]
 
     init(
@@ -35,17 +34,8 @@ struct ReceiptServices {
             verifier: verifier, apps: bundleIds,
             lookup: TransactionLookup(client: store.api, apps: apps, clock: store.clock), log: log,
             subscriptions: subscriptions, appender: appender, links: links, clock: store.clock, logger: logger)
-        service = ReceiptQueueService(queue: ReceiptQueue(service: handIns, clock: store.clock, logger: logger))
+        queue = ReceiptQueue(service: handIns, clock: store.clock, logger: logger)
         consumption = ConsumptionLog(pool: receiver)
         pools = [receiver, linker, reader]
-    }
-}
-
-/// Asks about pending receipts. Stops after the listener whose requests ask as well, and before the appender.
-struct ReceiptQueueService: Service {
-    let queue: ReceiptQueue
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown { await queue.run() }
     }
 }

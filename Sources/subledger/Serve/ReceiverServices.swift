@@ -10,7 +10,7 @@ import StoreClient
 /// The services that receive the notifications of the stores.
 struct ReceiverServices {
     let listener: Listener
-    let quarantine: QuarantineService
+    let quarantine: QuarantineIntake
     let pool: PostgresPool
     /// Fetches the keys of Google's pushes.
     let keys: StoreTransportService
@@ -40,10 +40,9 @@ struct ReceiverServices {
             bytesMax: settings.quarantineMegabytes.map { Int64($0) << 20 } ?? Self.quarantineBounds.bytesMax,
             daysMax: settings.quarantineDays ?? Self.quarantineBounds.daysMax)
         let kept = Quarantine(pool: pool, bounds: bounds)
-        quarantine = QuarantineService(
-            intake: QuarantineIntake(
-                quarantine: kept, apps: apps.map(\.bundleId), verifier: verifying.verifier, appender: appender,
-                now: now, logger: logger))
+        quarantine = QuarantineIntake(
+            quarantine: kept, apps: apps.map(\.bundleId), verifier: verifying.verifier, appender: appender, now: now,
+            logger: logger)
         let transport = HTTPStoreTransport()
         keys = StoreTransportService(transport: transport)
         let pushes = (

@@ -96,6 +96,10 @@ struct Server {
             + (projector?.pools ?? []) + (receipts?.pools ?? []) + (poller?.pools ?? [])
             + (google?.pools ?? []) + (handIns?.pools ?? []) + (outbound?.pools ?? []) + backends.pools
         PoolMetrics(pools).add(to: metrics)
+        let rounds = (poller?.rounds ?? []) + [google?.voids.rounds].compactMap(\.self)
+        let led =
+            rounds.isEmpty
+            ? nil : LedRounds(rounds, elector: elector, clock: StoreClock(date: now), logger: logger)
         let services: [(any Service)?] = [
             DatabaseService(embedded: database.embedded, pools: pools),
             CertificateService(
@@ -103,23 +107,22 @@ struct Server {
                     roles.contains(.receiver) ? plan.receiving.identity : nil, plan.backends.identity,
                 ].compactMap(\.self)),
             readerWatch,
-            appending?.durability,
-            projector?.service,
+            RunService(appending?.durability) { await $0.run() },
+            RunService(projector?.projector) { await $0.run() },
             appending?.service,
-            receiver?.quarantine,
+            RunService(receiver?.quarantine) { await $0.run() },
             store?.service,
             receiver?.keys,
-            receipts?.service,
-            poller?.service,
-            poller?.audits.map { AuditService(audits: $0) },
-            poller?.backfills.map { BackfillService(backfills: $0) },
-            poller?.consumption,
-            google?.service,
-            google?.voids,
-            outbound?.service,
+            // Stops after the listener, whose requests ask as well.
+            RunService(receipts?.queue) { await $0.run() },
+            RunService(poller?.poller) { await $0.run() },
+            RunService(google?.poller) { await $0.run() },
+            RunService(led) { await $0.run() },
+            RunService(outbound?.delivery) { await $0.run() },
             verifying?.revocation,
             backends.listener,
-            backends.changes,
+            // Stops before the listener, which waits for requests that wait for changes.
+            RunService(backends.changes) { await $0.run() },
             receiver?.listener,
         ]
         self.services = services.compactMap(\.self)

@@ -1,8 +1,5 @@
 import EventLog
-import HTTPServer
 import Postgres
-import Projector
-import Readers
 import ServiceLifecycle
 
 /// Keeps the private PostgreSQL running. Closes the connection pools and stops it after all other services.
@@ -40,36 +37,18 @@ struct AppenderService: Service {
     }
 }
 
-/// Takes notifications in from the quarantine. Stops before the appender; the rest is taken in after the next start.
-struct QuarantineService: Service {
-    let intake: QuarantineIntake
+/// Runs work until the server stops. What is in flight then is abandoned, and is not lost: it is due again after the next
+/// start.
+struct RunService: Service {
+    private let work: @Sendable () async -> Void
 
-    func run() async throws {
-        await cancelWhenGracefulShutdown { await intake.run() }
+    /// - Parameter part: Nil in a process that does not do the work.
+    init?<Part: Sendable>(_ part: Part?, _ run: @escaping @Sendable (Part) async -> Void) {
+        guard let part else { return nil }
+        work = { await run(part) }
     }
-}
-
-/// Watches the database's durability settings.
-struct DurabilityService: Service {
-    let watch: DurabilityWatch
 
     func run() async throws {
-        await cancelWhenGracefulShutdown { await watch.run() }
-    }
-}
-
-struct ProjectorService: Service {
-    let projector: Projector
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown { await projector.run() }
-    }
-}
-
-struct ChangeSignalService: Service {
-    let signal: ChangeSignal
-
-    func run() async throws {
-        await cancelWhenGracefulShutdown { await signal.run() }
+        await cancelWhenGracefulShutdown(work)
     }
 }

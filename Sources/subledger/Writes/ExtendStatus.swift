@@ -56,10 +56,12 @@ struct ExtendStatus: AsyncParsableCommand {
         switch outcome {
         case .answered(let answer): return StoreChange.Result(line: line(answer, identifier, stream))
         case .refused(let refusal): return StoreChange.Result(problem: (refusal.description, .dataError))
-        case .keyRejected:
+        case .rejected:
             return StoreChange.Result(problem: ("the App Store rejects the key of the app", .configurationError))
-        case .unreadable(let label), .unavailable(let label, _):
+        case .unreadable(let label):
             return StoreChange.Result(problem: ("the App Store does not answer (\(label))", .unavailable))
+        case .unavailable(let reason, _):
+            return StoreChange.Result(problem: ("the App Store does not answer (\(reason))", .unavailable))
         }
     }
 

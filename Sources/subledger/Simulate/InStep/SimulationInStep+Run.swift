@@ -137,7 +137,7 @@ extension SimulationInStep.Run {
         guard let polling = parts.polling else { return nil }
         return AppleCourse.Server(
             poller: polling.poller, audits: simulation.sending == nil ? nil : polling.audits,
-            backfills: polling.backfills, consumption: polling.consumption.sender, wait: parts.wait)
+            backfills: polling.backfills, consumption: polling.consumption, wait: parts.wait)
     }
 
     private func settle(_ course: AppleCourse) async throws -> SimulationInStep.AppleOutcome? {
@@ -175,7 +175,7 @@ extension SimulationInStep.Run {
     }
 
     private func playServer() -> PlayCourse.Server? {
-        parts.asking.map { PlayCourse.Server(poller: $0.poller, voids: $0.voids.audits, wait: parts.wait) }
+        parts.asking.map { PlayCourse.Server(poller: $0.poller, voids: $0.voids, wait: parts.wait) }
     }
 
     private func settle(_ course: PlayCourse) async throws -> SimulationInStep.PlayOutcome? {

@@ -1,8 +1,8 @@
-import Encoding
-
-enum PercentEncoding {
-    /// Encodes a text as a path segment, or a name or value of a form or query (RFC 3986).
-    static func encoded(_ text: String) -> String {
+package enum PercentEncoding {
+    /// Encodes a text as a path segment, or a name or value of a form or query.
+    ///
+    /// - Source: RFC 3986, section 2.3.
+    package static func encoded(_ text: String) -> String {
         var encoded = ""
         for byte in text.utf8 {
             switch byte {
