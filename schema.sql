@@ -366,11 +366,11 @@ create table subledger.transaction (
   app_transaction_id            text,
   previous_original_transaction_id text,
   billing_plan_type             text,
+  additional                    jsonb,
+  gap                           text,
   refunded_price                bigint,
   tax                           bigint,
   developer_revenue             bigint,
-  additional                    jsonb,
-  gap                           text,
   constraint transaction_pkey primary key (stream_id, original_transaction_id, transaction_id),
   constraint transaction_gap_check check (gap in ('duration', 'kind', 'consumed'))
 );

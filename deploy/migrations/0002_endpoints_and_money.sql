@@ -1,4 +1,4 @@
--- Endpoints, leases, imported tables of money, what links rest on, and what the fold reports since November 2026.
+-- Endpoints, leases, tables and columns of money, what links rest on, and what the fold reports since November 2026.
 --
 -- Locks until it commits, against reading and writing: change, receipt, subscription, transaction, access_period,
 -- refunded_period, customer_link, delivery_audit, google_void_audit and token. They are read once, to check their new
@@ -73,6 +73,9 @@ alter table subledger.subscription
 
 alter table subledger.transaction
   add column gap text,
+  add column refunded_price bigint,
+  add column tax bigint,
+  add column developer_revenue bigint,
   add constraint transaction_gap_check check (gap in ('duration', 'kind', 'consumed'));
 
 alter table subledger.access_period
