@@ -1,8 +1,8 @@
 -- Endpoints, leases, tables and columns of money, what links rest on, and what the fold reports since November 2026.
 --
 -- Locks until it commits, against reading and writing: change, receipt, subscription, transaction, access_period,
--- refunded_period, customer_link, delivery_audit, google_void_audit and token. They are read once, to check their new
--- constraints: about a million rows in a second.
+-- refunded_period, customer_link, delivery_audit, google_void_audit and token. They are read once for each new
+-- constraint: about a million rows in a second.
 -- Locks until it commits, against appending: event, which is read once for its new index, about five million events in
 -- a minute. Notifications are answered 503 meanwhile, and the stores repeat them. If your log is larger, build the index
 -- beforehand, which locks nothing; then it is kept:
@@ -47,27 +47,26 @@ create index if not exists event_notice_idx on subledger.event (
 -- Step: change columns and constraints
 alter table subledger.change
   drop constraint change_kind_check,
-  drop constraint change_customer_check,
-  add constraint change_kind_check check (
-    kind in (
-      'opened', 'extended', 'shortened', 'closed', 'product_changed', 'renewal_switched', 'next_product',
-      'customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'
-    )
-  ),
-  add constraint change_customer_check check (
-    (kind in ('customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'))
-      = (customer_kind is not null)
-    and (customer_kind is null) = (customer_id is null)
-  );
+  drop constraint change_customer_check;
+alter table subledger.change add constraint change_kind_check check (
+  kind in (
+    'opened', 'extended', 'shortened', 'closed', 'product_changed', 'renewal_switched', 'next_product',
+    'customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'
+  )
+);
+alter table subledger.change add constraint change_customer_check check (
+  (kind in ('customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'))
+    = (customer_kind is not null)
+  and (customer_kind is null) = (customer_id is null)
+);
 
-alter table subledger.receipt
-  drop constraint receipt_receipt_sha256_check,
-  add constraint receipt_receipt_sha256_check check (
-    receipt_sha256 = sha256(receipt) or state = 'refused' and receipt = ''
-  );
+alter table subledger.receipt drop constraint receipt_receipt_sha256_check;
+alter table subledger.receipt add constraint receipt_receipt_sha256_check check (
+  receipt_sha256 = sha256(receipt) or state = 'refused' and receipt = ''
+);
 
+alter table subledger.subscription drop constraint subscription_last_payer_state_check;
 alter table subledger.subscription
-  drop constraint subscription_last_payer_state_check,
   add constraint subscription_last_payer_state_check
     check (last_payer_state in ('paying', 'trial', 'grace', 'family', 'assigned'));
 
@@ -75,29 +74,31 @@ alter table subledger.transaction
   add column gap text,
   add column refunded_price bigint,
   add column tax bigint,
-  add column developer_revenue bigint,
-  add constraint transaction_gap_check check (gap in ('duration', 'kind', 'consumed'));
+  add column developer_revenue bigint;
+alter table subledger.transaction add constraint transaction_gap_check check (gap in ('duration', 'kind', 'consumed'));
 
 alter table subledger.access_period
   drop constraint access_period_cut_check,
   drop constraint access_period_previous_cut_check,
-  drop constraint access_period_payer_state_check,
-  add constraint access_period_cut_check check (
-    cut in (
-      'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'revoked', 'unknown_revocation',
-      'switched_off'
-    )
-  ),
+  drop constraint access_period_payer_state_check;
+alter table subledger.access_period add constraint access_period_cut_check check (
+  cut in (
+    'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'revoked', 'unknown_revocation',
+    'switched_off'
+  )
+);
+alter table subledger.access_period
   add constraint access_period_previous_cut_check
     check (previous_cut in (
       'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
       'unknown_revocation', 'switched_off'
-    )),
+    ));
+alter table subledger.access_period
   add constraint access_period_payer_state_check
     check (payer_state in ('paying', 'trial', 'grace', 'family', 'assigned'));
 
+alter table subledger.refunded_period drop constraint refunded_period_previous_cut_check;
 alter table subledger.refunded_period
-  drop constraint refunded_period_previous_cut_check,
   add constraint refunded_period_previous_cut_check
     check (previous_cut in (
       'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
@@ -105,23 +106,22 @@ alter table subledger.refunded_period
     ));
 
 -- Every link of the older release rests on the backend's demand.
+alter table subledger.customer_link add column basis text not null default 'transfer';
 alter table subledger.customer_link
-  add column basis text not null default 'transfer',
   add constraint customer_link_basis_check check (basis in ('transfer', 'statement', 'purchase', 'id'));
 alter table subledger.customer_link alter column basis drop default;
 
-alter table subledger.delivery_audit
-  add column before bigint not null default 0,
-  add constraint delivery_audit_before_check check (before between 0 and fetched);
+alter table subledger.delivery_audit add column before bigint not null default 0;
+alter table subledger.delivery_audit add constraint delivery_audit_before_check check (before between 0 and fetched);
 
-alter table subledger.google_void_audit
-  add column requested_at timestamptz;
+alter table subledger.google_void_audit add column requested_at timestamptz;
 
 alter table subledger.token
   drop constraint token_scope_check,
-  add column app text,
-  add constraint token_scope_check check (scope in ('publishable', 'submit', 'read', 'link', 'webhooks', 'admin')),
-  add constraint token_app_check check ((app is not null) = (scope = 'publishable'));
+  add column app text;
+alter table subledger.token
+  add constraint token_scope_check check (scope in ('publishable', 'submit', 'read', 'link', 'webhooks', 'admin'));
+alter table subledger.token add constraint token_app_check check ((app is not null) = (scope = 'publishable'));
 
 create index transaction_gap_idx on subledger.transaction (stream_id, product_id) where gap is not null;
 
