@@ -4,9 +4,9 @@ import Postgres
 
 /// Installs and checks the schema that `schema.sql` describes.
 ///
-/// The file has two halves. The first is applied once; a release that changes it raises the version, and has a
-/// ``Migration`` for older databases. The second, the repeatable half, has views, functions, triggers and comments, and is
-/// applied again when its text has changed.
+/// Its chapters have blocks of two kinds. Those under a line `Once` are applied once; a release that changes them raises
+/// the version, and has a ``Migration`` for older databases. Those under a line `Repeatable`, together the repeatable half,
+/// have views, functions, triggers and comments, and are applied again when their text has changed.
 package enum Schema {
     /// The version that this release reads and writes.
     package static let version: Int32 = 2
@@ -19,15 +19,30 @@ package enum Schema {
         case inUse
     }
 
-    private static let whole = embedded_schema_sql().text
-    private static let repeatable: String = {
-        guard let marker = whole.firstRange(of: "\n-- Repeatable ---") else {
-            preconditionFailure("schema.sql has no repeatable half")
-        }
-        return String(whole[marker.lowerBound...])
-    }()
+    /// The blocks of each kind, in their order.
+    private static let (once, repeatable) = blocks(of: embedded_schema_sql().text)
     private static let repeatableDigest = Array(
         SHA256.hash(data: Array((repeatable + Distribution.script).utf8)))
+
+    /// Collects the blocks of `schema.sql`. A line such as `-- Once ---` begins a block, and the next such line or the
+    /// heading of a chapter, such as `-- Checks ===`, ends it.
+    static func blocks(of text: String) -> (once: String, repeatable: String) {
+        var blocks = (once: "", repeatable: "")
+        var current: WritableKeyPath<(once: String, repeatable: String), String>?
+        for line in text.split(separator: "\n", omittingEmptySubsequences: false) {
+            if line.hasPrefix("-- Once ---") {
+                current = \.once
+            } else if line.hasPrefix("-- Repeatable ---") {
+                current = \.repeatable
+            } else if line.hasPrefix("-- "), line.hasSuffix("===") {
+                current = nil
+            } else if let current {
+                blocks[keyPath: current] += line + "\n"
+            }
+        }
+        precondition(!blocks.once.isEmpty && !blocks.repeatable.isEmpty, "schema.sql has no blocks")
+        return blocks
+    }
 
     /// Migrates the database to this release's version, with this release's repeatable half. Safe to repeat, and to call
     /// from several instances at once: one of them migrates, and the others wait and find the schema up to date.
@@ -163,7 +178,7 @@ package enum Schema {
             report(.repeatable)
         }
         let deadline = ContinuousClock.now + Limits.migrateWaitMax
-        try await connection.script(found.version == 0 ? whole : repeatable, deadline: deadline)
+        try await connection.script(found.version == 0 ? once + repeatable : repeatable, deadline: deadline)
         if isDistributed { try await connection.script(Distribution.script, deadline: deadline) }
         _ = try await connection.query(
             Statements.record, [Parameter(version), Parameter(repeatableDigest)], deadline: deadline)
