@@ -1,92 +1,54 @@
--- The complete schema of Subledger's database. `subledger migrate` applies this file to a database without the schema,
--- in one transaction. If two servers apply it at the same time, the second waits at `create schema` and then finds the
--- schema in place.
+-- The complete schema of Subledger's database. `subledger migrate` applies this file to a database without the
+-- schema, in one transaction. If two servers apply it at the same time, the second waits at `create schema` and then
+-- finds the schema in place.
 --
--- The file has two halves. The first creates roles, tables and indexes, and is applied once: a release that changes it
--- raises the version and brings a migration for existing databases. The second begins at the line `Repeatable`: views,
--- functions, triggers, comments. `subledger migrate` applies it again when its text has changed.
+-- Each chapter is a topic: its tables, each with its indexes, privileges and comments, then its functions and views.
+-- The blocks of a chapter are of two kinds, and each begins with a line that names its kind:
 --
--- First half, and what of it can be recomputed:
+--   Once        roles, tables, indexes, privileges on tables. A change to these raises the version, below, and needs
+--               a migration for existing databases: a file in deploy/migrations.
+--   Repeatable  comments, functions, views and their privileges, triggers. `subledger migrate` applies all of these
+--               blocks again, in their order, if their SHA-256 is not the one in schema_version, so every statement
+--               must also work on a database that already has its result.
 --
---   schema_version                                          installed schema version       no
---   roles                                                   rights, limits                 no
---   stream, stream_head, event, event_conflict, jws_header  the log: append-only evidence  no
---   subscription_head                                       V1 repeat detection             no
---   certificate_verdict, ocsp_response                      OCSP results, signed responses no
---   projector_skip                                          skipped events                 no
---   checkpoint, subscription, transaction, access_period,
---   refunded_period                                         projections of the log         `subledger rebuild`
---   check_schedule                                          projection of the log          `subledger rebuild`
---   projector_stall                                         stalls seen by the projector   no
---   app_checks                                              from the owner's apps file     no
---   store_check                                             checks made with the store     no
---   store_history, history_backfill                         histories read from the store  no
---   delivery_audit                                          days compared with the store   no
---   lease, turn                                             who works on what now          no
---   google_intake, google_purchase, google_notification,
---   google_void, google_void_audit                          questions to Google Play       no
---   product, product_entitlement                            the owner's configuration      no
---   exchange_rate, commission, tax_rate                     imported by the owner          no
---   app_ownership, app_join                                 from the owner's apps file     no
---   customer_edge, customer_link                            projections of the log         `subledger rebuild`
---   ownership, customer_identity, shared_account_token      projections of the log         `subledger rebuild`
---   change_head, change                                     the published change feed      no
---   receipt                                                 receipts that were handed in   no
---   quarantine, quarantine_size                             of apps not configured         no
---   consumption_policy, consumption_answer                  answers to refund requests     no
---   endpoint, endpoint_cursor, endpoint_delivery,
---   endpoint_attempt                                        outbound delivery              no
---   token, console_session, console_ticket                  access tokens, logins          no
---   privileges on tables
+-- Views and functions are replaced, never dropped. That keeps the privileges that an owner granted on them to other
+-- logins, and the views that an owner built on them. PostgreSQL cannot change the columns of a view, or the
+-- parameters and the result of a function, in this way: a release that does so, or that removes one, raises the
+-- version, and its migration drops the old one. New ones need no migration. Privileges on views that are missing are
+-- granted again.
 --
--- Second half:
---
---   the log         comments, event_body and the other functions of the compact form, the hash chain
---   projections     comments, view subscription_now
---   checks          comments
---   google play     comments
---   work            comments
---   products        comments, view product_catalog
---   customers       comments, functions joined_customer, customer_entitlement and entitlement_at, views entitlement
---                   and subscription_defect
---   changes         comments, view change_feed
---   receipts        comments
---   quarantine      comments
---   refund requests comments, view refund_request
---   endpoints       comments
---   tokens          comments
---   analysts        schema analyst: views, nothing is stored
---   privileges on views and functions, triggers, ownership
+-- Every release applies its own repeatable blocks, also over those of a newer release with the same version. So the
+-- server must work with those of any release with its version: a change that the server needs raises the version.
 --
 -- A stream is an app in an environment. The key of every table about events, subscriptions and customers begins with
--- the stream, so apps and environments never mix. schema_version, certificate_verdict, ocsp_response, product,
--- product_entitlement, exchange_rate, commission, tax_rate, app_ownership, app_join, app_checks, consumption_policy,
--- token, console_session, console_ticket, receipt, google_purchase, google_notification, google_void,
--- google_void_audit, turn, quarantine, quarantine_size and the tables of endpoints do not belong to a stream; that of a
--- receipt or of a purchase of Google Play is known only after the store's answer, and that of a notification in
--- quarantine only after its app was configured.
+-- the stream, so apps and environments never mix. Settings, tokens and endpoints do not belong to a stream, nor do
+-- the tables whose stream is known only later: that of a receipt or of a purchase of Google Play after the store's
+-- answer, that of a notification in quarantine after its app was configured.
+--
+-- `subledger rebuild` makes the chapters Projections and Customers again from the log. Nothing else can be
+-- recomputed.
 
-create schema subledger;
-create schema analyst;
-
-create table subledger.schema_version (
-  version           integer     not null,
-  applied_at        timestamptz not null default now(),
-  repeatable_sha256 bytea,
-  constraint schema_version_pkey primary key (version)
-);
-
-insert into subledger.schema_version (version) values (1);
-
--- Roles -------------------------------------------------------------------------------------------------------------
+-- Schema and roles ===================================================================================================
 -- Roles belong to the cluster, so another database may already have created them, or may be creating them now.
 -- They are groups: grant them to the logins of your services. The server assumes the role with the fewest privileges
--- that suffice; what each may do is at the end of this half.
+-- that suffice.
 --
 -- The settings of a role apply only to sessions that log in as the role itself, not to its members, and a session can
 -- change them: they guard against accidents. On its private PostgreSQL, the server enforces them (ReaderLimits.swift).
 -- The server's own sessions get their planner settings when they connect (Database.swift). No function, table or view
 -- sets any.
+--
+-- subledger_receiver appends to the log and keeps receipts, notifications in quarantine and answers to refund
+-- requests. subledger_projector reads the log and writes the projections and the changes. subledger_poller reads what
+-- is due and what is known, bodies and receipts included, because it asks with those; it records its checks and
+-- delivers changes; the receiver appends what it finds. subledger_products writes the owner's settings.
+-- subledger_authenticator reads tokens and keeps logins to the console. subledger_reader and subledger_analyst may
+-- read everything except tokens, receipts and bodies, in quarantine as well.
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create schema subledger;
+create schema analyst;
 
 do $$
 declare
@@ -126,7 +88,43 @@ begin
 end
 $$;
 
--- The event log -----------------------------------------------------------------------------------------------------
+-- Who may use the schemas. subledger_products needs analyst.country, by which imported tables name countries.
+grant usage on schema subledger
+  to subledger_receiver, subledger_projector, subledger_products, subledger_authenticator, subledger_poller,
+    subledger_reader, subledger_analyst;
+grant usage on schema analyst to subledger_products, subledger_reader, subledger_analyst;
+
+create table subledger.schema_version (
+  version           integer     not null,
+  applied_at        timestamptz not null default now(),
+  repeatable_sha256 bytea,
+  constraint schema_version_pkey primary key (version)
+);
+
+insert into subledger.schema_version (version) values (2);
+
+grant select on subledger.schema_version
+  to subledger_receiver, subledger_projector, subledger_products, subledger_poller, subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
+-- Replacing a view waits for the sessions that read it, and new queries of the view wait for the replacement. After
+-- this time, the replacement fails, and the installed text remains until the next attempt.
+set local lock_timeout = '3s';
+
+comment on schema subledger is 'App Store and Google Play subscriptions: the event log and its projections';
+
+comment on schema analyst is
+  'Figures about subscriptions, each with the rows and the events it comes from, computed when read';
+
+comment on table subledger.schema_version is
+  'Versions of this schema that were applied; the highest is the current one';
+comment on column subledger.schema_version.repeatable_sha256 is
+  'SHA-256 of the repeatable blocks of schema.sql that were applied last; null if unknown';
+
+-- The event log ======================================================================================================
+
+-- Once ---------------------------------------------------------------------------------------------------------------
 
 create table subledger.stream (
   stream_id   integer     not null,
@@ -140,6 +138,20 @@ create table subledger.stream (
     check (environment in ('production', 'sandbox', 'xcode', 'local_testing', 'unknown'))
 );
 
+grant select, insert on subledger.stream to subledger_receiver;
+grant select on subledger.stream
+  to subledger_projector, subledger_products, subledger_poller, subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
+comment on table subledger.stream is 'An app in an environment. Positions have no gaps within a stream';
+comment on column subledger.stream.stream_id is 'Number of the stream in this database, from 1';
+comment on column subledger.stream.app is 'Bundle ID or package name';
+comment on column subledger.stream.environment is
+  'production, sandbox, xcode, local_testing, or unknown if the body names none of them; never mixed';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
 create table subledger.stream_head (
   stream_id integer not null,
   position  bigint  not null,
@@ -150,6 +162,20 @@ create table subledger.stream_head (
 )
 -- Updated by every append: free space keeps the new row version on the same page, without a new index entry.
 with (fillfactor = 10);
+
+grant select, insert, update on subledger.stream_head to subledger_receiver;
+grant select on subledger.stream_head
+  to subledger_projector, subledger_products, subledger_poller, subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
+comment on table subledger.stream_head is
+  'Last position assigned in a stream. An append locks the row until it commits, so positions follow commit order and '
+  'have no gaps';
+comment on column subledger.stream_head.chain is
+  'Value of the hash chain up to this position, as event.chain; chain_start before the first event';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
 
 create table subledger.event (
   stream_id   integer     not null,
@@ -217,1144 +243,19 @@ create index event_renewal_failure_idx on subledger.event (stream_id, position) 
 -- Refund requests: the new ones, and what became of those of a purchase.
 create index event_consumption_request_idx on subledger.event (stream_id, received_at)
   where kind = 'consumption_request';
+
 create index event_refund_idx on subledger.event (stream_id, (facts #>> '{transactions,0,transactionId}'))
   where kind in ('consumption_request', 'refund', 'refund_declined', 'refund_reversal');
 
-create table subledger.event_conflict (
-  stream_id   integer     not null,
-  position    bigint      not null,
-  body_sha256 bytea       not null,
-  received_at timestamptz not null,
-  body        bytea compression lz4 not null,
-  constraint event_conflict_pkey primary key (stream_id, position, body_sha256)
-);
-
-create table subledger.jws_header (
-  stream_id integer not null,
-  digest    bytea   not null,
-  header    bytea compression lz4 not null,
-  constraint jws_header_pkey primary key (stream_id, digest),
-  -- Bodies refer to headers by digest, so a digest must identify exactly one header.
-  constraint jws_header_digest_check check (digest = sha256(header))
-);
-
-create table subledger.subscription_head (
-  stream_id           integer not null,
-  subscription_sha256 bytea   not null,
-  position            bigint  not null,
-  constraint subscription_head_pkey primary key (stream_id, subscription_sha256),
-  constraint subscription_head_subscription_sha256_check check (octet_length(subscription_sha256) = 8)
-)
--- Updated when another event names the subscription: free space on the page avoids a new index entry.
-with (fillfactor = 80);
-
-create table subledger.certificate_verdict (
-  chain_id   bytea       not null,
-  decided_at timestamptz not null,
-  verdict    text        not null,
-  constraint certificate_verdict_pkey primary key (chain_id, decided_at),
-  constraint certificate_verdict_verdict_check check (verdict in ('good', 'revoked', 'unknown'))
-);
-
-create table subledger.ocsp_response (
-  certificate_sha256 bytea       not null,
-  response_sha256    bytea       not null,
-  status             text        not null,
-  this_update        timestamptz not null,
-  next_update        timestamptz not null,
-  answered_at        timestamptz not null,
-  response           bytea       not null,
-  constraint ocsp_response_pkey primary key (certificate_sha256, response_sha256),
-  constraint ocsp_response_certificate_sha256_check check (octet_length(certificate_sha256) = 32),
-  constraint ocsp_response_response_sha256_check check (response_sha256 = sha256(response)),
-  constraint ocsp_response_status_check check (status in ('good', 'revoked'))
-);
-
-create table subledger.projector_skip (
-  stream_id  integer     not null,
-  position   bigint      not null,
-  reason     text        not null,
-  skipped_at timestamptz not null default now(),
-  skipped_by text        not null,
-  constraint projector_skip_pkey primary key (stream_id, position),
-  constraint projector_skip_position_check check (position > 0),
-  constraint projector_skip_reason_check check (reason <> ''),
-  constraint projector_skip_skipped_by_check check (skipped_by <> '')
-);
-
--- Projections -------------------------------------------------------------------------------------------------------
--- Only the projector writes these tables, in the same transaction as its checkpoint. `subledger rebuild` projects the
--- whole log into a copy of these tables in schema subledger_rebuild and moves the rows here when it has caught up.
-
-create table subledger.checkpoint (
-  stream_id          integer not null,
-  position           bigint  not null,
-  products           text    not null,
-  ownership          text    not null default 'latest-buyer 10',
-  check_lead         text    not null default '',
-  projection_version integer not null default 0,
-  constraint checkpoint_pkey primary key (stream_id),
-  constraint checkpoint_position_check check (position >= 0)
-)
-with (fillfactor = 10);
-
-create table subledger.subscription (
-  stream_id                integer not null,
-  original_transaction_id  text    not null,
-  product_id               text,
-  auto_renew               boolean,
-  auto_renew_product_id    text,
-  in_billing_retry         boolean,
-  expiration_intent        integer,
-  access_ends_at           timestamptz,
-  position                 bigint  not null,
-  facts                    text compression lz4 not null,
-  renewal_date             timestamptz,
-  renewal_price            bigint,
-  renewal_currency         text,
-  price_increase_status    integer,
-  last_transaction_id      text,
-  last_cause               text,
-  last_product_id          text,
-  last_payer_state         text,
-  first_start              timestamptz,
-  last_churn_reason        text,
-  last_reason_stated       boolean,
-  last_ends_at             timestamptz,
-  last_paid_end            timestamptz,
-  part_of                  text,
-  constraint subscription_pkey primary key (stream_id, original_transaction_id),
-  constraint subscription_last_cause_check check (last_cause in ('paid', 'grace', 'refunded')),
-  constraint subscription_last_payer_state_check check (last_payer_state in ('paying', 'trial', 'grace', 'family', 'assigned')),
-  constraint subscription_last_churn_reason_check
-    check (last_churn_reason in ('refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'))
-);
-
-create table subledger.transaction (
-  stream_id                     integer not null,
-  original_transaction_id       text    not null,
-  transaction_id                text    not null,
-  web_order_line_item_id        text,
-  product_id                    text,
-  subscription_group_identifier text,
-  quantity                      integer,
-  purchase_date                 timestamptz,
-  original_purchase_date        timestamptz,
-  expires_date                  timestamptz,
-  revocation_date               timestamptz,
-  revocation_reason             integer,
-  is_upgraded                   boolean not null,
-  is_trial_period               boolean,
-  is_in_intro_offer_period      boolean,
-  in_app_ownership_type         text,
-  promotional_offer_id          text,
-  offer_code_ref_name           text,
-  app_account_token             text,
-  positions                     bigint[] not null,
-  type                          text,
-  revocation_type               text,
-  revocation_percentage         integer,
-  offer_type                    integer,
-  offer_identifier              text,
-  offer_discount_type           text,
-  offer_period                  text,
-  storefront                    text,
-  storefront_id                 text,
-  transaction_reason            text,
-  price                         bigint,
-  currency                      text,
-  app_transaction_id            text,
-  previous_original_transaction_id text,
-  billing_plan_type             text,
-  refunded_price                bigint,
-  tax                           bigint,
-  developer_revenue             bigint,
-  additional                    jsonb,
-  gap                           text,
-  constraint transaction_pkey primary key (stream_id, original_transaction_id, transaction_id),
-  constraint transaction_gap_check check (gap in ('duration', 'kind', 'consumed'))
-);
-
--- Find the subscription of a transaction or of an order.
-create index transaction_transaction_id_idx on subledger.transaction (stream_id, transaction_id);
-create index transaction_web_order_line_item_id_idx on subledger.transaction (stream_id, web_order_line_item_id)
-  where web_order_line_item_id is not null;
--- Find products that are not configured. Purchases of them are few, or somebody configures the product.
-create index transaction_gap_idx on subledger.transaction (stream_id, product_id) where gap is not null;
-
-create table subledger.access_period (
-  stream_id               integer     not null,
-  original_transaction_id text        not null,
-  starts_at               timestamptz not null,
-  ends_at                 timestamptz not null,
-  cause                   text        not null,
-  cut                     text,
-  transaction_id          text        not null,
-  product_id              text,
-  position                bigint      not null,
-  payer_state             text,
-  price                   bigint,
-  currency                text,
-  price_period            text,
-  first_start             timestamptz,
-  previous_end            timestamptz,
-  previous_cut            text,
-  previous_product_id     text,
-  effective_start         timestamptz,
-  effective_end           timestamptz,
-  churned_at              timestamptz,
-  first_month             integer,
-  last_month              integer,
-  churn_reason            text,
-  reason_stated           boolean,
-  movement                text,
-  run_start               timestamptz,
-  payment_number          integer,
-  renewal                 text,
-  constraint access_period_pkey primary key (stream_id, original_transaction_id, transaction_id, cause),
-  constraint access_period_ends_at_check check (starts_at < ends_at),
-  constraint access_period_cause_check check (cause in ('paid', 'grace', 'owned')),
-  constraint access_period_cut_check check (
-    cut in (
-      'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'revoked', 'unknown_revocation',
-      'switched_off'
-    )
-  ),
-  constraint access_period_previous_cut_check
-    check (previous_cut in (
-      'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
-      'unknown_revocation', 'switched_off'
-    )),
-  constraint access_period_payer_state_check check (payer_state in ('paying', 'trial', 'grace', 'family', 'assigned')),
-  constraint access_period_movement_check
-    check (movement in ('trial_start', 'new', 'conversion', 'renewal', 'recovered', 'resubscribed')),
-  constraint access_period_renewal_check
-    check (renewal in (
-      'in_grace', 'later', 'changed_plan', 'refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'
-    )),
-  constraint access_period_churn_reason_check
-    check (churn_reason in ('refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'))
-);
-
-create table subledger.refunded_period (
-  stream_id               integer     not null,
-  original_transaction_id text        not null,
-  starts_at               timestamptz not null,
-  ends_at                 timestamptz not null,
-  cause                   text        not null,
-  cut                     text,
-  transaction_id          text        not null,
-  product_id              text,
-  position                bigint      not null,
-  payer_state             text        not null,
-  price                   bigint,
-  currency                text,
-  price_period            text,
-  first_start             timestamptz,
-  previous_end            timestamptz,
-  previous_cut            text,
-  previous_product_id     text,
-  effective_start         timestamptz,
-  effective_end           timestamptz,
-  churned_at              timestamptz,
-  first_month             integer,
-  last_month              integer,
-  churn_reason            text,
-  reason_stated           boolean,
-  movement                text,
-  run_start               timestamptz,
-  payment_number          integer,
-  renewal                 text,
-  constraint refunded_period_pkey primary key (stream_id, original_transaction_id, transaction_id),
-  constraint refunded_period_ends_at_check check (starts_at < ends_at),
-  constraint refunded_period_cause_check check (cause = 'refunded'),
-  constraint refunded_period_cut_check check (cut in ('upgraded', 'refunded')),
-  constraint refunded_period_previous_cut_check
-    check (previous_cut in (
-      'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
-      'unknown_revocation', 'switched_off'
-    )),
-  constraint refunded_period_payer_state_check check (payer_state in ('paying', 'trial')),
-  constraint refunded_period_movement_check
-    check (movement in ('trial_start', 'new', 'conversion', 'renewal', 'recovered', 'resubscribed')),
-  constraint refunded_period_renewal_check
-    check (renewal in (
-      'in_grace', 'later', 'changed_plan', 'refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'
-    )),
-  constraint refunded_period_churn_reason_check
-    check (churn_reason in ('refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'))
-);
-
--- Find the next start or end of a period to publish.
-create index access_period_starts_at_idx on subledger.access_period (stream_id, starts_at);
-create index access_period_ends_at_idx on subledger.access_period (stream_id, ends_at);
-
-create table subledger.check_schedule (
-  stream_id               integer     not null,
-  original_transaction_id text        not null,
-  due_at                  timestamptz not null,
-  reason                  text        not null,
-  has_receipt             boolean     not null,
-  next_at                 timestamptz,
-  purchase_token          text,
-  asking_until            timestamptz,
-  constraint check_schedule_pkey primary key (stream_id, original_transaction_id),
-  constraint check_schedule_reason_check check (reason in ('renewal', 'retry', 'end')),
-  constraint check_schedule_next_at_check check (next_at >= due_at)
-);
-
--- Finds the checks of the App Store that are due. Subscriptions that cannot be asked about with a receipt stay due and
--- must not be in the way of the others. An app may have the same name in both stores.
-create index check_schedule_next_at_idx on subledger.check_schedule (stream_id, has_receipt, next_at)
-  where purchase_token is null;
-
--- Finds those of Google Play.
-create index check_schedule_purchase_idx on subledger.check_schedule (stream_id, next_at)
-  where purchase_token is not null;
-
-create table subledger.projector_stall (
-  stream_id integer     not null,
-  position  bigint      not null,
-  cause     text        not null,
-  since     timestamptz not null,
-  constraint projector_stall_pkey primary key (stream_id),
-  constraint projector_stall_cause_check
-    check (cause in ('event', 'refold', 'leader', 'statement', 'database', 'busy'))
-);
-
--- Checks ------------------------------------------------------------------------------------------------------------
--- Questions to the store about single subscriptions. When the next one is due is a projection: check_schedule.
-
-create table subledger.app_checks (
-  app        text not null,
-  check_lead text not null,
-  constraint app_checks_pkey primary key (app),
-  constraint app_checks_check_lead_check
-    check (check_lead = '' or check_lead ~ '^PT([0-9]{1,4}H)?([0-9]{1,4}M)?$' and check_lead ~ '[1-9]')
-);
-
-create table subledger.store_check (
-  stream_id               integer     not null,
-  original_transaction_id text        not null,
-  asked_at                timestamptz not null,
-  due_at                  timestamptz,
-  reason                  text,
-  result                  text        not null,
-  status                  integer,
-  position                bigint,
-  next_at                 timestamptz,
-  constraint store_check_pkey primary key (stream_id, original_transaction_id, asked_at),
-  constraint store_check_due_at_check check ((due_at is null) = (reason is null)),
-  constraint store_check_reason_check check (reason in ('renewal', 'retry', 'end')),
-  constraint store_check_result_check check (
-    result in (
-      'unchanged', 'appended', 'no_receipt', 'secret_rejected', 'key_rejected', 'not_found', 'refused', 'unreadable',
-      'unavailable'
-    )
-  ),
-  constraint store_check_position_check check ((result = 'appended') = (position is not null)),
-  constraint store_check_next_at_check check (next_at > asked_at and next_at >= coalesce(due_at, next_at))
-);
-
-create table subledger.store_history (
-  stream_id               integer not null,
-  original_transaction_id text    not null,
-  revision                text,
-  covered_since           timestamptz,
-  constraint store_history_pkey primary key (stream_id, original_transaction_id)
-);
-
-create table subledger.history_backfill (
-  stream_id integer not null,
-  position  bigint  not null,
-  constraint history_backfill_pkey primary key (stream_id),
-  constraint history_backfill_position_check check (position > 0)
-);
-
-create table subledger.delivery_audit (
-  stream_id     integer     not null,
-  day           date        not null,
-  audited_at    timestamptz not null,
-  made          bigint      not null,
-  delivered     bigint      not null,
-  arrived       bigint      not null,
-  fetched       bigint      not null,
-  refused       bigint      not null,
-  lost          bigint      not null,
-  answered_late bigint      not null,
-  only_in_log   bigint      not null,
-  attempts      bigint      not null,
-  results       jsonb       not null,
-  lags          jsonb       not null,
-  before        bigint      not null default 0,
-  constraint delivery_audit_pkey primary key (stream_id, day),
-  constraint delivery_audit_made_check check (made = arrived + fetched + refused),
-  constraint delivery_audit_delivered_check check (delivered between 0 and made),
-  constraint delivery_audit_lost_check check (lost between 0 and fetched),
-  constraint delivery_audit_before_check check (before between 0 and fetched),
-  constraint delivery_audit_answered_late_check check (answered_late between 0 and arrived),
-  constraint delivery_audit_only_in_log_check check (only_in_log >= 0),
-  constraint delivery_audit_attempts_check check (attempts >= delivered),
-  constraint delivery_audit_results_check check (jsonb_typeof(results) = 'object'),
-  constraint delivery_audit_lags_check check (jsonb_typeof(lags) = 'object')
-);
-
--- Google Play -------------------------------------------------------------------------------------------------------
--- What Google Play is asked about. Its notifications state no facts: the answer to a question does.
-
-create table subledger.google_intake (
-  stream_id integer not null,
-  position  bigint  not null,
-  constraint google_intake_pkey primary key (stream_id),
-  constraint google_intake_position_check check (position >= 0)
-);
-
-create table subledger.google_purchase (
-  app                  text        not null,
-  token_sha256         bytea       not null,
-  purchase_token       text        not null,
-  resource             text,
-  product_id           text,
-  environment          text,
-  noticed_at           timestamptz not null,
-  notices              bigint      not null default 1,
-  notification_type    text,
-  expected_states      text,
-  notified_at          timestamptz,
-  mismatches           integer     not null default 0,
-  failures             integer     not null default 0,
-  rank                 integer,
-  due_at               timestamptz,
-  asking_until         timestamptz,
-  asked_at             timestamptz,
-  result               text,
-  answer_position      bigint,
-  customer_ids         text[]      not null default '{}',
-  unacknowledged_since timestamptz,
-  acknowledged_at      timestamptz,
-  state                text,
-  order_id             text,
-  constraint google_purchase_pkey primary key (app, token_sha256),
-  constraint google_purchase_app_check check (app <> ''),
-  constraint google_purchase_token_sha256_check check (token_sha256 = sha256(convert_to(purchase_token, 'UTF8'))),
-  constraint google_purchase_resource_check check (resource in ('subscription', 'one_time')),
-  constraint google_purchase_environment_check check (environment in ('production', 'sandbox')),
-  constraint google_purchase_notification_check check (
-    (notification_type is null) = (notified_at is null) and (notification_type is null) = (expected_states is null)
-  ),
-  constraint google_purchase_rank_check check (rank between 0 and 2),
-  constraint google_purchase_due_at_check check ((due_at is null) = (rank is null)),
-  constraint google_purchase_result_check check (
-    result in (
-      'appended', 'unchanged', 'not_found', 'gone', 'refused', 'credentials_rejected', 'forbidden', 'unreadable',
-      'unavailable'
-    )
-  ),
-  constraint google_purchase_answer_position_check check (answer_position > 0)
-)
--- Updated by every question: free space keeps the new row version on the same page.
-with (fillfactor = 80);
-
--- Finds the purchases to ask about.
-create index google_purchase_due_at_idx on subledger.google_purchase (app, rank, due_at) where due_at is not null;
-
-create index google_purchase_unacknowledged_idx on subledger.google_purchase (app, unacknowledged_since)
-  where unacknowledged_since is not null;
-
-create table subledger.google_notification (
-  app          text    not null,
-  token_sha256 bytea   not null,
-  stream_id    integer not null,
-  position     bigint  not null,
-  constraint google_notification_pkey primary key (app, token_sha256, stream_id, position)
-);
-
-create table subledger.google_void (
-  app        text        not null,
-  row_sha256 bytea       not null,
-  listed_at  timestamptz not null,
-  constraint google_void_pkey primary key (app, row_sha256),
-  constraint google_void_row_sha256_check check (octet_length(row_sha256) = 32)
-);
-
-create table subledger.google_void_audit (
-  app          text        not null,
-  audited_at   timestamptz not null,
-  seen_until   timestamptz not null,
-  listed       bigint      not null,
-  appended     bigint      not null,
-  requested_at timestamptz,
-  constraint google_void_audit_pkey primary key (app),
-  constraint google_void_audit_app_check check (app <> ''),
-  constraint google_void_audit_seen_until_check check (seen_until <= audited_at),
-  constraint google_void_audit_appended_check check (appended between 0 and listed)
-);
-
--- Work --------------------------------------------------------------------------------------------------------------
--- Rows instead of advisory locks, which any role can hold. Only the roles that do the work may write or lock these rows.
-
-create table subledger.lease (
-  work      text        not null,
-  stream_id integer     not null,
-  holder    text        not null,
-  until     timestamptz not null,
-  constraint lease_pkey primary key (work, stream_id),
-  constraint lease_holder_check check (holder <> '')
-);
-
--- A process that holds a row does what may be done by one process at a time. Rows are never committed.
-create table subledger.turn (
-  work        text not null,
-  app         text not null,
-  environment text not null,
-  constraint turn_pkey primary key (work, app, environment)
-);
-
--- Products ----------------------------------------------------------------------------------------------------------
--- The owner's settings of products, in addition to Apple's data. `subledger product` and the private listener write
--- them as subledger_products.
-
-create table subledger.product (
-  app        text not null,
-  product_id text not null,
-  kind       text,
-  duration   text,
-  constraint product_pkey primary key (app, product_id),
-  constraint product_app_check check (app <> '' and app !~ '[\u0001-\u001f]'),
-  constraint product_product_id_check check (product_id <> '' and product_id !~ '[\u0001-\u001f]'),
-  constraint product_kind_check check (kind in ('auto-renewable', 'non-renewing', 'consumable', 'non-consumable')),
-  constraint product_duration_check check ((kind is not distinct from 'non-renewing') = (duration is not null)),
-  constraint product_duration_format_check check (
-    duration ~ '^P([0-9]{1,4}Y)?([0-9]{1,4}M)?([0-9]{1,4}W)?([0-9]{1,5}D)?$' and duration ~ '[1-9]'
-  )
-);
-
-create table subledger.product_entitlement (
-  app         text not null,
-  product_id  text not null,
-  entitlement text not null,
-  constraint product_entitlement_pkey primary key (app, product_id, entitlement),
-  constraint product_entitlement_app_check check (app <> '' and app !~ '[\u0001-\u001f]'),
-  constraint product_entitlement_product_id_check check (product_id <> '' and product_id !~ '[\u0001-\u001f]'),
-  constraint product_entitlement_entitlement_check check (entitlement <> '' and entitlement !~ '[\u0001-\u001f]')
-);
-
--- Customers ---------------------------------------------------------------------------------------------------------
--- Whose purchase it is: projections of the log, computed by the app's policy.
-
-create table subledger.exchange_rate (
-  currency text    not null,
-  day      date    not null,
-  per_euro numeric not null,
-  constraint exchange_rate_pkey primary key (currency, day),
-  constraint exchange_rate_currency_check check (currency ~ '^[A-Z]{3}$' and currency <> 'EUR'),
-  constraint exchange_rate_per_euro_check check (per_euro > 0 and per_euro < 'infinity')
-);
-
-create table subledger.commission (
-  store          text    not null,
-  kind           text    not null,
-  country        text    not null default '',
-  starts_on      date    not null,
-  percent        numeric not null,
-  later_percent  numeric not null,
-  constraint commission_pkey primary key (store, kind, country, starts_on),
-  constraint commission_store_check check (store in ('apple', 'google')),
-  constraint commission_kind_check check (kind in ('subscription', 'one_time')),
-  constraint commission_country_check check (country ~ '^([A-Z]{3})?$'),
-  constraint commission_percent_check check (percent >= 0 and percent < 100),
-  constraint commission_later_percent_check check (later_percent >= 0 and later_percent < 100)
-);
-
-create table subledger.tax_rate (
-  country   text    not null default '',
-  starts_on date    not null,
-  percent   numeric not null,
-  constraint tax_rate_pkey primary key (country, starts_on),
-  constraint tax_rate_country_check check (country ~ '^([A-Z]{3})?$'),
-  constraint tax_rate_percent_check check (percent >= 0 and percent < 1000)
-);
-
-create table subledger.app_ownership (
-  app                          text    not null,
-  policy                       text    not null,
-  store_accounts_per_token_max integer not null default 10,
-  constraint app_ownership_pkey primary key (app),
-  constraint app_ownership_policy_check check (policy in ('latest-buyer', 'first-buyer', 'shared')),
-  constraint app_ownership_store_accounts_check check (store_accounts_per_token_max between 1 and 1000)
-);
-
-create table subledger.app_join (
-  app        text not null,
-  joined_app text not null,
-  constraint app_join_pkey primary key (app),
-  constraint app_join_joined_app_check check (joined_app <> app)
-);
-
-create table subledger.customer_edge (
-  stream_id               integer not null,
-  original_transaction_id text    not null,
-  kind                    text    not null,
-  id                      text    not null,
-  position                bigint  not null,
-  store_account           text,
-  constraint customer_edge_pkey primary key (stream_id, original_transaction_id, kind, id),
-  constraint customer_edge_kind_check check (kind in ('account', 'app_transaction', 'subscription')),
-  constraint customer_edge_store_account_check check ((kind = 'account') = (store_account is not null))
-);
-
--- Finds the subscriptions of an id, and counts the store accounts of a token by jumping from one to the next.
-create index customer_edge_id_idx
-  on subledger.customer_edge (stream_id, kind, id, store_account, original_transaction_id);
-
-create table subledger.shared_account_token (
-  stream_id     integer not null,
-  account_token text    not null,
-  constraint shared_account_token_pkey primary key (stream_id, account_token)
-);
-
-create table subledger.customer_link (
-  stream_id           integer not null,
-  backend_customer_id text    not null,
-  position            bigint  not null,
-  kind                text    not null,
-  id                  text    not null,
-  replaced_position   bigint,
-  basis               text    not null,
-  constraint customer_link_pkey primary key (stream_id, backend_customer_id, position, kind, id),
-  constraint customer_link_kind_check check (kind in ('account', 'app_transaction', 'subscription')),
-  constraint customer_link_basis_check check (basis in ('transfer', 'statement', 'purchase', 'id')),
-  constraint customer_link_replaced_position_check check (replaced_position > position)
-);
-
-create index customer_link_id_idx on subledger.customer_link (stream_id, kind, id);
-
-create table subledger.ownership (
-  stream_id               integer     not null,
-  original_transaction_id text        not null,
-  starts_at               timestamptz not null,
-  ends_at                 timestamptz not null,
-  customer_kind           text        not null,
-  customer_id             text        not null,
-  reason                  text        not null,
-  position                bigint,
-  constraint ownership_pkey
-    primary key (stream_id, original_transaction_id, starts_at, customer_kind, customer_id),
-  constraint ownership_ends_at_check check (ends_at > starts_at),
-  constraint ownership_customer_kind_check check (customer_kind in ('link', 'account', 'subscription')),
-  constraint ownership_reason_check check (reason in ('link', 'account', 'store_account', 'unclaimed')),
-  constraint ownership_position_check check ((reason = 'unclaimed') = (position is null))
-);
-
-create index ownership_customer_idx on subledger.ownership (stream_id, customer_kind, customer_id);
-create index ownership_starts_at_idx on subledger.ownership (stream_id, starts_at) where starts_at > '-infinity';
-
-create table subledger.customer_identity (
-  stream_id     integer     not null,
-  kind          text        not null,
-  id            text        not null,
-  starts_at     timestamptz not null,
-  ends_at       timestamptz not null,
-  customer_kind text        not null,
-  customer_id   text        not null,
-  constraint customer_identity_pkey primary key (stream_id, kind, id, starts_at),
-  constraint customer_identity_kind_check check (kind in ('link', 'account', 'app_transaction', 'subscription')),
-  constraint customer_identity_ends_at_check check (ends_at > starts_at),
-  constraint customer_identity_customer_kind_check check (customer_kind in ('link', 'account', 'subscription'))
-);
-
-create index customer_identity_customer_idx on subledger.customer_identity (stream_id, customer_kind, customer_id);
-create index customer_identity_id_idx on subledger.customer_identity (id);
-
--- Changes -----------------------------------------------------------------------------------------------------------
--- The changes published to readers, in order. The projector writes them in the transaction that causes the change, when
--- a period begins or ends, and after a rebuild. They record what was published, and cannot be recomputed from the log.
-
-create table subledger.change_head (
-  stream_id       integer     not null,
-  number          bigint      not null,
-  published_until timestamptz not null,
-  next_at         timestamptz,
-  constraint change_head_pkey primary key (stream_id),
-  constraint change_head_number_check check (number >= 0)
-)
-with (fillfactor = 10);
-
-create table subledger.change (
-  stream_id               integer     not null,
-  number                  bigint      not null,
-  published_at            timestamptz not null,
-  kind                    text        not null,
-  original_transaction_id text        not null,
-  at                      timestamptz not null,
-  cause                   text        not null,
-  position                bigint,
-  product_id              text,
-  until                   timestamptz,
-  auto_renew              boolean,
-  next_product_id         text,
-  customer_kind           text,
-  customer_id             text,
-  constraint change_pkey primary key (stream_id, number),
-  constraint change_kind_check check (
-    kind in (
-      'opened', 'extended', 'shortened', 'closed', 'product_changed', 'renewal_switched', 'next_product',
-      'customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'
-    )
-  ),
-  constraint change_cause_check check (cause in ('event', 'clock', 'products', 'ownership', 'rebuild')),
-  constraint change_position_check check ((cause = 'event') = (position is not null)),
-  constraint change_customer_check check (
-    (kind in ('customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'))
-      = (customer_kind is not null)
-    and (customer_kind is null) = (customer_id is null)
-  )
-);
-
--- What an event changed.
-create index change_position_idx on subledger.change (stream_id, position) where position is not null;
-
--- Receipts ----------------------------------------------------------------------------------------------------------
--- Receipts that backends handed in, and what Apple answered. They are records, which cannot be recomputed from the log.
-
-create table subledger.receipt (
-  receipt_id     uuid        not null,
-  app            text        not null,
-  received_at    timestamptz not null,
-  receipt_sha256 bytea       not null,
-  receipt        bytea       not null,
-  customer_id    text,
-  state          text        not null,
-  attempts       integer     not null,
-  next_at        timestamptz,
-  asking_until   timestamptz,
-  asked_at       timestamptz,
-  problem        text,
-  status         integer,
-  environment    text,
-  registered     text,
-  linked         boolean,
-  subscriptions  text[]      not null default '{}',
-  stream_id      integer,
-  position       bigint,
-  constraint receipt_pkey primary key (receipt_id),
-  constraint receipt_app_receipt_sha256_customer_id_key unique nulls not distinct (app, receipt_sha256, customer_id),
-  constraint receipt_receipt_sha256_check check (
-    receipt_sha256 = sha256(receipt) or state = 'refused' and receipt = ''
-  ),
-  constraint receipt_customer_id_check check (octet_length(customer_id) between 1 and 256),
-  constraint receipt_state_check check (state in ('pending', 'answered', 'refused')),
-  constraint receipt_attempts_check check (attempts > 0),
-  constraint receipt_next_at_check check ((state = 'pending') = (next_at is not null)),
-  constraint receipt_asking_until_check check (state = 'pending' or asking_until is null),
-  constraint receipt_asked_at_check check (state = 'pending' or asked_at is not null),
-  constraint receipt_problem_check check (state = 'pending' or (state = 'refused') = (problem is not null)),
-  constraint receipt_registered_check check (registered in ('new', 'known', 'other_customer')),
-  constraint receipt_position_check check ((stream_id is null) = (position is null))
-);
-
--- Finds the receipts to ask about.
-create index receipt_next_at_idx on subledger.receipt (next_at) where state = 'pending';
-
--- Finds the receipts that name a subscription.
-create index receipt_subscriptions_idx on subledger.receipt using gin (subscriptions);
-
--- Quarantine --------------------------------------------------------------------------------------------------------
--- Signed notifications of apps that are not configured, until they are. The bytes and days are bounded by settings of
--- the receivers; the oldest rows are deleted first. Every change of the rows begins with a lock of quarantine_size.
-
-create table subledger.quarantine (
-  number      bigint      not null generated always as identity,
-  received_at timestamptz not null,
-  app         text        not null,
-  environment text        not null,
-  body_sha256 bytea       not null,
-  body        bytea compression lz4 not null,
-  body_bytes  integer     not null generated always as (octet_length(body)) stored,
-  constraint quarantine_pkey primary key (number),
-  constraint quarantine_body_sha256_key unique (body_sha256),
-  constraint quarantine_app_check check (app <> ''),
-  constraint quarantine_environment_check check (environment in ('production', 'sandbox', 'unknown')),
-  constraint quarantine_body_sha256_check check (body_sha256 = sha256(body))
-);
-
--- Finds the notifications of an app in their order.
-create index quarantine_app_idx on subledger.quarantine (app, number);
-
-create table subledger.quarantine_size (
-  singleton boolean not null default true,
-  bytes     bigint  not null,
-  constraint quarantine_size_pkey primary key (singleton),
-  constraint quarantine_size_singleton_check check (singleton),
-  constraint quarantine_size_bytes_check check (bytes >= 0)
-)
--- Updated with every row of quarantine: free space keeps the new row version on the same page.
-with (fillfactor = 10);
-
-insert into subledger.quarantine_size (bytes) values (0);
-
--- Refund requests ---------------------------------------------------------------------------------------------------
--- The answer to Apple about a purchase for which its customer requested a refund. Never anything without the customer's
--- consent. The requests themselves are events; see view refund_request.
-
-create table subledger.consumption_policy (
-  app                     text        not null,
-  product_id              text        not null,
-  stated_at               timestamptz not null,
-  sample_content_provided boolean     not null,
-  delivery_status         text        not null,
-  consumption_percentage  integer,
-  refund_preference       text,
-  constraint consumption_policy_pkey primary key (app, product_id),
-  constraint consumption_policy_app_check check (app <> ''),
-  constraint consumption_policy_product_id_check check (product_id <> ''),
-  constraint consumption_policy_delivery_status_check check (
-    delivery_status in (
-      'DELIVERED', 'UNDELIVERED_QUALITY_ISSUE', 'UNDELIVERED_WRONG_ITEM', 'UNDELIVERED_SERVER_OUTAGE',
-      'UNDELIVERED_OTHER'
-    )
-  ),
-  constraint consumption_policy_consumption_percentage_check check (consumption_percentage between 0 and 100000),
-  constraint consumption_policy_undelivered_check check (consumption_percentage = 0 or delivery_status = 'DELIVERED'),
-  constraint consumption_policy_refund_preference_check
-    check (refund_preference in ('DECLINE', 'GRANT_FULL', 'GRANT_PRORATED'))
-);
-
-create table subledger.consumption_answer (
-  stream_id               integer     not null,
-  position                bigint      not null,
-  transaction_id          text        not null,
-  deadline_at             timestamptz not null,
-  stated_by               text        not null,
-  stated_at               timestamptz not null,
-  sample_content_provided boolean,
-  delivery_status         text,
-  consumption_percentage  integer,
-  refund_preference       text,
-  state                   text        not null,
-  attempts                integer     not null default 0,
-  next_at                 timestamptz,
-  asked_at                timestamptz,
-  problem                 text,
-  constraint consumption_answer_pkey primary key (stream_id, position),
-  constraint consumption_answer_stated_by_check check (stated_by in ('policy', 'backend')),
-  constraint consumption_answer_consent_check check (
-    (state = 'no_consent') = (sample_content_provided is null)
-    and (state = 'no_consent') = (delivery_status is null)
-    and (state <> 'no_consent' or num_nonnulls(consumption_percentage, refund_preference) = 0)
-  ),
-  constraint consumption_answer_delivery_status_check check (
-    delivery_status in (
-      'DELIVERED', 'UNDELIVERED_QUALITY_ISSUE', 'UNDELIVERED_WRONG_ITEM', 'UNDELIVERED_SERVER_OUTAGE',
-      'UNDELIVERED_OTHER'
-    )
-  ),
-  constraint consumption_answer_consumption_percentage_check check (consumption_percentage between 0 and 100000),
-  constraint consumption_answer_undelivered_check check (consumption_percentage = 0 or delivery_status = 'DELIVERED'),
-  constraint consumption_answer_refund_preference_check
-    check (refund_preference in ('DECLINE', 'GRANT_FULL', 'GRANT_PRORATED')),
-  constraint consumption_answer_state_check check (state in ('pending', 'accepted', 'refused', 'late', 'no_consent')),
-  constraint consumption_answer_attempts_check check (attempts >= 0),
-  constraint consumption_answer_next_at_check check ((state = 'pending') = (next_at is not null)),
-  constraint consumption_answer_asked_at_check check (state <> 'accepted' or asked_at is not null),
-  constraint consumption_answer_problem_check check (state <> 'refused' or problem is not null)
-);
-
--- Finds the answers to send.
-create index consumption_answer_next_at_idx on subledger.consumption_answer (stream_id, next_at)
-  where state = 'pending';
-
--- Endpoints ---------------------------------------------------------------------------------------------------------
--- Where changes are delivered and notifications are passed on. The cursor of an endpoint passes what was delivered, and
--- what is recorded as waiting, so only that has rows. Secrets are in a file, never here.
-
-create table subledger.endpoint (
-  endpoint_id   text        not null,
-  purpose       text        not null,
-  app           text        not null,
-  environment   text        not null,
-  url           text        not null,
-  kinds         text[],
-  signature     text        not null,
-  state         text        not null default 'active',
-  disabled_for  text,
-  disabled_at   timestamptz,
-  created_at    timestamptz not null,
-  constraint endpoint_pkey primary key (endpoint_id),
-  constraint endpoint_endpoint_id_check check (endpoint_id ~ '^(end|fwd)_[0-9a-f]{16}$'),
-  constraint endpoint_purpose_check check (purpose = case left(endpoint_id, 3) when 'end' then 'changes' else 'events' end),
-  constraint endpoint_app_check check (app <> ''),
-  constraint endpoint_environment_check
-    check (environment in ('production', 'sandbox', 'xcode', 'local_testing', 'unknown')),
-  constraint endpoint_url_check check (url ~ '^https?://'),
-  constraint endpoint_kinds_check check (cardinality(kinds) > 0),
-  constraint endpoint_signature_check check (signature in ('v1', 'v1a', 'none')),
-  constraint endpoint_state_check check (state in ('active', 'disabled')),
-  constraint endpoint_disabled_check check (
-    (state = 'disabled') = (disabled_at is not null)
-    and (disabled_at is null) = (disabled_for is null)
-    and disabled_for in ('operator', 'gone', 'failing', 'removed')
-  )
-);
-
-create table subledger.endpoint_cursor (
-  endpoint_id   text        not null,
-  number        bigint      not null,
-  generation    bigint      not null default 0,
-  failing_since timestamptz,
-  succeeded_at  timestamptz,
-  constraint endpoint_cursor_pkey primary key (endpoint_id),
-  constraint endpoint_cursor_number_check check (number >= 0),
-  constraint endpoint_cursor_generation_check check (generation >= 0)
-)
-with (fillfactor = 10);
-
-create table subledger.endpoint_delivery (
-  endpoint_id text        not null,
-  number      bigint      not null,
-  line        text        not null,
-  state       text        not null,
-  attempts    integer     not null,
-  next_at     timestamptz,
-  ended_at    timestamptz,
-  constraint endpoint_delivery_pkey primary key (endpoint_id, number),
-  constraint endpoint_delivery_number_check check (number > 0),
-  constraint endpoint_delivery_state_check check (state in ('waiting', 'exhausted')),
-  constraint endpoint_delivery_attempts_check check (attempts >= 0),
-  constraint endpoint_delivery_ended_at_check check ((state = 'exhausted') = (ended_at is not null))
-);
-
-create table subledger.endpoint_attempt (
-  endpoint_id  text        not null,
-  attempted_at timestamptz not null,
-  number       bigint      not null,
-  result       text        not null,
-  status       integer,
-  milliseconds integer     not null,
-  constraint endpoint_attempt_pkey primary key (endpoint_id, attempted_at, number),
-  constraint endpoint_attempt_milliseconds_check check (milliseconds >= 0)
-);
-
--- Tokens ------------------------------------------------------------------------------------------------------------
--- Backends send a token with each request to the private listener. A token is valid for all streams. The owner of the
--- schema creates and revokes tokens; the server reads them as subledger_authenticator, which also keeps the logins to the
--- console, and can read no other table.
-
-create table subledger.token (
-  token_id      text        not null,
-  secret_sha256 bytea       not null,
-  scope         text        not null,
-  name          text        not null,
-  created_at    timestamptz not null default now(),
-  revoked_at    timestamptz,
-  app           text,
-  constraint token_pkey primary key (token_id),
-  constraint token_token_id_check check (token_id ~ '^[0-9a-f]{12}$'),
-  constraint token_secret_sha256_check check (octet_length(secret_sha256) = 32),
-  constraint token_scope_check check (scope in ('publishable', 'submit', 'read', 'link', 'webhooks', 'admin')),
-  constraint token_app_check check ((app is not null) = (scope = 'publishable'))
-);
-
-create index token_in_force_idx on subledger.token (token_id) where revoked_at is null;
-
--- Logins to the console. Secrets are random and only their digests are stored: reading the table does not let anyone in.
-create table subledger.console_session (
-  session_sha256 bytea       not null,
-  token_id       text        not null,
-  csrf           text        not null,
-  made           timestamptz not null default now(),
-  seen           timestamptz not null default now(),
-  expires        timestamptz not null,
-  constraint console_session_pkey primary key (session_sha256),
-  constraint console_session_session_sha256_check check (octet_length(session_sha256) = 32),
-  constraint console_session_csrf_check check (csrf ~ '^[0-9a-f]{64}$'),
-  constraint console_session_expires_check check (expires > made)
-);
-
-create table subledger.console_ticket (
-  ticket_sha256 bytea       not null,
-  token_id      text        not null,
-  expires       timestamptz not null,
-  constraint console_ticket_pkey primary key (ticket_sha256),
-  constraint console_ticket_ticket_sha256_check check (octet_length(ticket_sha256) = 32)
-);
-
--- Privileges on tables ----------------------------------------------------------------------------------------------
-
-grant usage on schema subledger
-  to subledger_receiver, subledger_projector, subledger_products, subledger_authenticator, subledger_poller,
-    subledger_reader, subledger_analyst;
-grant usage on schema analyst to subledger_reader, subledger_analyst;
--- For analyst.country, by which imported tables name countries.
-grant usage on schema analyst to subledger_products;
-grant select on subledger.schema_version
-  to subledger_receiver, subledger_projector, subledger_products, subledger_poller, subledger_reader,
-    subledger_analyst;
-
--- The receiver appends to the log.
-grant select, insert
-  on subledger.stream, subledger.event, subledger.event_conflict, subledger.jws_header, subledger.certificate_verdict,
-    subledger.ocsp_response
-  to subledger_receiver;
-grant select, insert, update on subledger.stream_head, subledger.subscription_head to subledger_receiver;
-
--- It also keeps the receipts. Which receipt a row is, and who handed it in, never changes: a constraint ties the bytes to
--- their digest, or lets them go once the receipt is refused.
-grant select, insert on subledger.receipt to subledger_receiver;
-grant update (
-  receipt, state, attempts, next_at, asking_until, asked_at, problem, status, environment, registered, linked,
-  subscriptions, stream_id, position
-) on subledger.receipt to subledger_receiver;
-
--- It keeps what backends answer to refund requests.
-grant select, insert, update on subledger.consumption_answer to subledger_receiver;
--- It asks about the purchases of Google Play that backends hand in, and records the checks.
-grant select, insert, update on subledger.google_purchase to subledger_receiver;
-grant select, delete on subledger.google_notification to subledger_receiver;
-grant select on subledger.check_schedule to subledger_receiver;
-grant select (stream_id, original_transaction_id, part_of) on subledger.subscription to subledger_receiver;
-grant update (next_at) on subledger.check_schedule to subledger_receiver;
-grant select, insert on subledger.store_check to subledger_receiver;
-
--- It keeps notifications in quarantine and takes them into the log. Which notification a row is never changes.
-grant select, insert, delete on subledger.quarantine to subledger_receiver;
-grant select, update on subledger.quarantine_size to subledger_receiver;
-
--- The projector reads the log and writes the projections and the changes.
-grant select
-  on subledger.stream, subledger.stream_head, subledger.event, subledger.event_conflict, subledger.jws_header,
-    subledger.subscription_head, subledger.certificate_verdict, subledger.ocsp_response, subledger.product,
-    subledger.product_entitlement, subledger.store_check
-  to subledger_projector;
-grant select, insert on subledger.projector_skip, subledger.change to subledger_projector;
-grant select, insert, update on subledger.change_head to subledger_projector;
-grant select, insert, update, delete
-  on subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
-    subledger.refunded_period, subledger.check_schedule, subledger.projector_stall, subledger.app_ownership,
-    subledger.app_join, subledger.app_checks, subledger.customer_edge, subledger.customer_link, subledger.ownership,
-    subledger.customer_identity, subledger.shared_account_token
-  to subledger_projector;
-
--- The poller reads what is due and what is known, bodies and receipts included, because it asks with those. It records
--- its checks. The receiver appends what they find.
-grant select
-  on subledger.stream, subledger.event, subledger.checkpoint, subledger.subscription, subledger.check_schedule,
-    subledger.app_checks, subledger.receipt
-  to subledger_poller;
--- It links purchases of Google Play to the customers who handed them in.
-grant select
-  on subledger.app_ownership, subledger.customer_link, subledger.ownership, subledger.customer_identity,
-    subledger.shared_account_token
-  to subledger_poller;
-grant update (next_at, asking_until) on subledger.check_schedule to subledger_poller;
-grant select, insert on subledger.store_check to subledger_poller;
-grant select on subledger.stream_head to subledger_poller;
-grant select, insert, update
-  on subledger.google_intake, subledger.google_purchase, subledger.google_void_audit
-  to subledger_poller;
-grant select, insert, delete on subledger.google_notification to subledger_poller;
-grant select, insert on subledger.google_void to subledger_poller;
-grant select, insert, update
-  on subledger.store_history, subledger.history_backfill, subledger.delivery_audit, subledger.consumption_answer
-  to subledger_poller;
-grant select on subledger.consumption_policy to subledger_poller;
--- It delivers changes and passes notifications on. The apps file names the endpoints of notifications.
-grant select on subledger.change, subledger.change_head, subledger.jws_header to subledger_poller;
-grant select, insert, update on subledger.endpoint, subledger.endpoint_cursor to subledger_poller;
-grant select, insert, update, delete on subledger.endpoint_delivery to subledger_poller;
-grant select, insert, delete on subledger.endpoint_attempt to subledger_poller;
-grant select, insert, update on subledger.lease to subledger_poller;
-
--- Customer links, and requests of operators, are stated by one process at a time, after it has read those before.
-grant select, insert, update on subledger.turn to subledger_receiver, subledger_poller;
-grant select
-  on subledger.checkpoint, subledger.app_ownership, subledger.customer_link, subledger.ownership,
-    subledger.customer_identity, subledger.shared_account_token
-  to subledger_receiver;
-
-grant select, insert, update, delete
-  on subledger.product, subledger.product_entitlement, subledger.consumption_policy, subledger.exchange_rate,
-    subledger.commission, subledger.tax_rate
-  to subledger_products;
--- Endpoints are the owner's settings too, and where they begin is a place in the feed.
-grant select on subledger.stream, subledger.stream_head, subledger.change_head to subledger_products;
-grant select (stream_id, number, original_transaction_id) on subledger.change to subledger_products;
-grant select, insert, update on subledger.endpoint, subledger.endpoint_cursor to subledger_products;
-grant select, insert, update, delete on subledger.endpoint_delivery to subledger_products;
-grant select on subledger.endpoint_attempt to subledger_products;
-grant select (token_id, secret_sha256, scope, revoked_at, app) on subledger.token to subledger_authenticator;
-grant select, insert, delete on subledger.console_session to subledger_authenticator;
-grant update (seen) on subledger.console_session to subledger_authenticator;
-grant select, delete on subledger.console_ticket to subledger_authenticator;
-
--- Readers and analysts may read everything except tokens, receipts, and bodies, in quarantine as well: they contain
--- device ids and receipts.
+-- The poller reads bodies because it asks with them. They contain device ids and receipts, so readers may not.
+grant select, insert on subledger.event to subledger_receiver;
+grant select on subledger.event to subledger_projector, subledger_poller;
 grant select (
   stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, fingerprint, facts, defects,
   body_sha256, chain_id, revocation, chain
 ) on subledger.event to subledger_reader, subledger_analyst;
-grant select (stream_id, position, body_sha256, received_at) on subledger.event_conflict
-  to subledger_reader, subledger_analyst;
-grant select (
-  receipt_id, app, received_at, receipt_sha256, customer_id, state, attempts, next_at, asking_until, asked_at, problem,
-  status, environment, registered, linked, subscriptions, stream_id, position
-) on subledger.receipt to subledger_reader, subledger_analyst;
-grant select (number, received_at, app, environment, body_sha256, body_bytes) on subledger.quarantine
-  to subledger_reader, subledger_analyst;
-grant select
-  on subledger.stream, subledger.stream_head, subledger.certificate_verdict, subledger.ocsp_response,
-    subledger.projector_skip, subledger.checkpoint, subledger.subscription, subledger.transaction, subledger.access_period,
-    subledger.refunded_period, subledger.check_schedule, subledger.store_check, subledger.store_history,
-    subledger.history_backfill, subledger.delivery_audit, subledger.google_intake, subledger.google_purchase,
-    subledger.google_notification, subledger.google_void, subledger.google_void_audit, subledger.lease,
-    subledger.projector_stall, subledger.product, subledger.product_entitlement, subledger.exchange_rate,
-    subledger.commission, subledger.tax_rate, subledger.app_ownership, subledger.app_join,
-    subledger.app_checks, subledger.customer_edge, subledger.customer_link, subledger.ownership,
-    subledger.customer_identity, subledger.shared_account_token, subledger.change_head, subledger.change,
-    subledger.quarantine_size, subledger.consumption_policy, subledger.consumption_answer
-  to subledger_reader, subledger_analyst;
--- URLs of endpoints can contain secrets.
-grant select on subledger.endpoint, subledger.endpoint_cursor, subledger.endpoint_delivery, subledger.endpoint_attempt
-  to subledger_reader;
 
--- Repeatable --------------------------------------------------------------------------------------------------------
--- `subledger migrate` searches for the line above. It applies the text from there on again if its SHA-256 is not the
--- one in schema_version, so every statement must also work on a database that already has its result.
---
--- Views and functions are replaced, never dropped. That keeps the privileges that an owner granted on them to other
--- logins, and the views that an owner built on them. PostgreSQL cannot change the columns of a view, or the parameters
--- and the result of a function, in this way: a release that does so, or that removes one, raises the version, and its
--- migration drops the old one. New ones need no migration. Missing privileges of the roles above are granted again.
---
--- Every release applies its own text, also over the text of a newer release with the same version. So the server must
--- work with the text of any release with its version: a change that the server needs raises the version.
-
--- Replacing a view waits for the sessions that read it, and new queries of the view wait for the replacement. After
--- this time, the replacement fails, and the installed text remains until the next attempt.
-set local lock_timeout = '3s';
-
-comment on schema subledger is 'App Store and Google Play subscriptions: the event log and its projections';
-comment on schema analyst is
-  'Figures about subscriptions, each with the rows and the events it comes from, computed when read';
-
-comment on table subledger.schema_version is
-  'Versions of this schema that were applied; the highest is the current one';
-comment on column subledger.schema_version.repeatable_sha256 is
-  'SHA-256 of the repeatable half of schema.sql that was applied last; null if unknown';
-
--- The event log -----------------------------------------------------------------------------------------------------
-
-comment on table subledger.stream is 'An app in an environment. Positions have no gaps within a stream';
-comment on column subledger.stream.stream_id is 'Number of the stream in this database, from 1';
-comment on column subledger.stream.app is 'Bundle ID';
-comment on column subledger.stream.environment is
-  'production, sandbox, xcode, local_testing, or unknown if the body names none of them; never mixed';
-
-comment on table subledger.stream_head is
-  'Last position assigned in a stream. An append locks the row until it commits, so positions follow commit order and '
-  'have no gaps';
-comment on column subledger.stream_head.chain is
-  'Value of the hash chain up to this position, as event.chain; chain_start before the first event';
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.event is
   'Every accepted notification, once, in commit order. Append-only: update, delete and truncate fail for every role';
@@ -1371,8 +272,8 @@ comment on column subledger.event.source is
   'google-voided for purchases that Google took back; backend for customer links set by the owner''s own backend; '
   'operator for changes at the store that an operator asked for';
 comment on column subledger.event.type is
-  'As Apple spells it, even if this version does not know it; null if unreadable';
-comment on column subledger.event.subtype is 'As Apple spells it; V1 has none';
+  'As the store spells it, even if this version does not know it; null if unreadable';
+comment on column subledger.event.subtype is 'As Apple spells it; V1 and Google Play have none';
 comment on column subledger.event.kind is
   'What happened, in one vocabulary for all sources: purchase (the first, or after expiry), renewal, recovery (a '
   'failed renewal was charged later), renewal_failure, plan_change (now or at the next renewal), auto_renew_change '
@@ -1413,16 +314,68 @@ comment on column subledger.event.revocation is
 comment on column subledger.event.chain is
   'Value of the hash chain up to this event: SHA-256 of the value before it, the position and event_digest';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.event_conflict (
+  stream_id   integer     not null,
+  position    bigint      not null,
+  body_sha256 bytea       not null,
+  received_at timestamptz not null,
+  body        bytea compression lz4 not null,
+  constraint event_conflict_pkey primary key (stream_id, position, body_sha256)
+);
+
+grant select, insert on subledger.event_conflict to subledger_receiver;
+grant select on subledger.event_conflict to subledger_projector;
+grant select (
+  stream_id, position, body_sha256, received_at
+) on subledger.event_conflict to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.event_conflict is
   'Signed notifications with the notificationUUID of a stored event but a different body. The event stays unchanged; '
   'the different body is stored here. Append-only';
 comment on column subledger.event_conflict.position is 'The event with the same notificationUUID';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.jws_header (
+  stream_id integer not null,
+  digest    bytea   not null,
+  header    bytea compression lz4 not null,
+  constraint jws_header_pkey primary key (stream_id, digest),
+  -- Bodies refer to headers by digest, so a digest must identify exactly one header.
+  constraint jws_header_digest_check check (digest = sha256(header))
+);
+
+grant select, insert on subledger.jws_header to subledger_receiver;
+grant select on subledger.jws_header to subledger_projector, subledger_poller;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.jws_header is
   'JWS headers of the signed texts in a stream''s bodies, each stored once: Apple''s contain three certificates and '
   'rarely change. Written in the transaction of the first event that needs them. Append-only';
 comment on column subledger.jws_header.digest is 'SHA-256 of the header';
 comment on column subledger.jws_header.header is 'As received, in base64url';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.subscription_head (
+  stream_id           integer not null,
+  subscription_sha256 bytea   not null,
+  position            bigint  not null,
+  constraint subscription_head_pkey primary key (stream_id, subscription_sha256),
+  constraint subscription_head_subscription_sha256_check check (octet_length(subscription_sha256) = 8)
+)
+-- Updated when another event names the subscription: free space on the page avoids a new index entry.
+with (fillfactor = 80);
+
+grant select, insert, update on subledger.subscription_head to subledger_receiver;
+grant select on subledger.subscription_head to subledger_projector;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.subscription_head is
   'Last event that names a subscription, for the subscriptions that V1 notifications name. A V1 body identical to a '
@@ -1431,10 +384,46 @@ comment on column subledger.subscription_head.subscription_sha256 is
   'First 8 bytes of the SHA-256 of original_transaction_id, whose length is not limited';
 comment on column subledger.subscription_head.position is 'Last event that names the subscription';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.certificate_verdict (
+  chain_id   bytea       not null,
+  decided_at timestamptz not null,
+  verdict    text        not null,
+  constraint certificate_verdict_pkey primary key (chain_id, decided_at),
+  constraint certificate_verdict_verdict_check check (verdict in ('good', 'revoked', 'unknown'))
+);
+
+grant select, insert on subledger.certificate_verdict to subledger_receiver;
+grant select on subledger.certificate_verdict to subledger_projector, subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.certificate_verdict is
   'Revocation status of the certificates of signatures, from the OCSP responses of their issuer. Append-only';
 comment on column subledger.certificate_verdict.chain_id is
   'SHA-256 of the SHA-256 digests of the leaf and the intermediate certificate (DER)';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.ocsp_response (
+  certificate_sha256 bytea       not null,
+  response_sha256    bytea       not null,
+  status             text        not null,
+  this_update        timestamptz not null,
+  next_update        timestamptz not null,
+  answered_at        timestamptz not null,
+  response           bytea       not null,
+  constraint ocsp_response_pkey primary key (certificate_sha256, response_sha256),
+  constraint ocsp_response_certificate_sha256_check check (octet_length(certificate_sha256) = 32),
+  constraint ocsp_response_response_sha256_check check (response_sha256 = sha256(response)),
+  constraint ocsp_response_status_check check (status in ('good', 'revoked'))
+);
+
+grant select, insert on subledger.ocsp_response to subledger_receiver;
+grant select on subledger.ocsp_response to subledger_projector, subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.ocsp_response is
   'Signed OCSP responses about the certificates of signatures, from which the verdicts in certificate_verdict come. One '
@@ -1447,6 +436,25 @@ comment on column subledger.ocsp_response.this_update is 'When the responder kne
 comment on column subledger.ocsp_response.next_update is 'Until when the response is valid, as it says';
 comment on column subledger.ocsp_response.answered_at is 'When it was received';
 comment on column subledger.ocsp_response.response is 'OCSPResponse (DER, RFC 6960) as received; its signature was verified';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.projector_skip (
+  stream_id  integer     not null,
+  position   bigint      not null,
+  reason     text        not null,
+  skipped_at timestamptz not null default now(),
+  skipped_by text        not null,
+  constraint projector_skip_pkey primary key (stream_id, position),
+  constraint projector_skip_position_check check (position > 0),
+  constraint projector_skip_reason_check check (reason <> ''),
+  constraint projector_skip_skipped_by_check check (skipped_by <> '')
+);
+
+grant select, insert on subledger.projector_skip to subledger_projector;
+grant select on subledger.projector_skip to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.projector_skip is
   'Events that the projector skips on an operator''s decision, because it cannot process them. They stay in the log, '
@@ -1534,11 +542,22 @@ comment on function subledger.rebuilt_parts is
   'another 64 bytes. Kind 0 contains literal bytes. Kinds 1 and 2 contain parts: kind 1 is their base64; kind 2 is a '
   'JWS with that header, the parts as its payload and the 64 bytes as its signature';
 
--- The hash chain ----------------------------------------------------------------------------------------------------
+-- Bodies are not for readers. Other functions can be executed by everybody, with the rights of the caller.
+revoke execute on function
+  subledger.event_body(integer, bigint), subledger.rebuilt_body(integer, bytea), subledger.rebuilt_parts(integer, bytea)
+  from public;
+
+grant execute on function
+  subledger.event_body(integer, bigint), subledger.rebuilt_body(integer, bytea), subledger.rebuilt_parts(integer, bytea)
+  to subledger_projector, subledger_poller, subledger_receiver;
+
+-- The hash chain =====================================================================================================
 -- Most columns of the log can be recomputed from the bodies, which have digests. The chain of a stream covers the
 -- others, and their order: each value is the SHA-256 of the value before it, the position and a digest of what cannot
 -- be recomputed. The append computes it from the stream's locked head, without a trigger. A signed copy of a value
 -- (`subledger head`) proves later that nothing up to it was changed, inserted or removed.
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 create or replace function subledger.chain_field(value bytea) returns bytea
 language sql immutable as $$
@@ -1599,7 +618,28 @@ comment on aggregate subledger.chained(bytea, bigint, bytea) is
   'Value of the hash chain after events in ascending order of position. start is the value before the first of them, '
   'digest their event_digest';
 
--- Projections -------------------------------------------------------------------------------------------------------
+-- Projections ========================================================================================================
+-- Only the projector writes these tables, in the same transaction as its checkpoint. `subledger rebuild` projects the
+-- whole log into a copy of these tables in schema subledger_rebuild and moves the rows here when it has caught up.
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.checkpoint (
+  stream_id          integer not null,
+  position           bigint  not null,
+  products           text    not null,
+  ownership          text    not null default 'latest-buyer 10',
+  check_lead         text    not null default '',
+  projection_version integer not null default 0,
+  constraint checkpoint_pkey primary key (stream_id),
+  constraint checkpoint_position_check check (position >= 0)
+)
+with (fillfactor = 10);
+
+grant select, insert, update, delete on subledger.checkpoint to subledger_projector;
+grant select on subledger.checkpoint to subledger_receiver, subledger_poller, subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.checkpoint is
   'How far each stream is projected: every event up to this position, and none after it';
@@ -1613,6 +653,46 @@ comment on column subledger.checkpoint.ownership is
 comment on column subledger.checkpoint.check_lead is
   'Lead of checks by which the rows were computed, see app_checks; if it differs, they are recomputed';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.subscription (
+  stream_id                integer not null,
+  original_transaction_id  text    not null,
+  product_id               text,
+  auto_renew               boolean,
+  auto_renew_product_id    text,
+  in_billing_retry         boolean,
+  expiration_intent        integer,
+  access_ends_at           timestamptz,
+  position                 bigint  not null,
+  facts                    text compression lz4 not null,
+  renewal_date             timestamptz,
+  renewal_price            bigint,
+  renewal_currency         text,
+  price_increase_status    integer,
+  last_transaction_id      text,
+  last_cause               text,
+  last_product_id          text,
+  last_payer_state         text,
+  first_start              timestamptz,
+  last_churn_reason        text,
+  last_reason_stated       boolean,
+  last_ends_at             timestamptz,
+  last_paid_end            timestamptz,
+  part_of                  text,
+  constraint subscription_pkey primary key (stream_id, original_transaction_id),
+  constraint subscription_last_cause_check check (last_cause in ('paid', 'grace', 'refunded')),
+  constraint subscription_last_payer_state_check check (last_payer_state in ('paying', 'trial', 'grace', 'family', 'assigned')),
+  constraint subscription_last_churn_reason_check
+    check (last_churn_reason in ('refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'))
+);
+
+grant select, insert, update, delete on subledger.subscription to subledger_projector;
+grant select on subledger.subscription to subledger_poller, subledger_reader, subledger_analyst;
+grant select (stream_id, original_transaction_id, part_of) on subledger.subscription to subledger_receiver;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.subscription is
   'One row per original_transaction_id, which stays the same through renewal, cancellation and resubscription. '
   'Whether it is active depends on the time: see view subscription_now';
@@ -1622,7 +702,7 @@ comment on column subledger.subscription.auto_renew is
   'charged until it ends. Null if never reported. Never decides access';
 comment on column subledger.subscription.auto_renew_product_id is 'Product of the next renewal, as last reported';
 comment on column subledger.subscription.in_billing_retry is
-  'Whether Apple is retrying a failed renewal, as last reported';
+  'Whether the store is retrying a failed renewal, as last reported';
 comment on column subledger.subscription.expiration_intent is
   '1 cancelled by the customer, 2 billing error, 3 price increase not accepted, 4 product not available, 5 other';
 comment on column subledger.subscription.renewal_date is
@@ -1658,13 +738,75 @@ comment on column subledger.subscription.part_of is
   'For a purchase on Google Play that continues another one, the subscription that both are; the row has nothing else. '
   'Null for every subscription';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.transaction (
+  stream_id                     integer not null,
+  original_transaction_id       text    not null,
+  transaction_id                text    not null,
+  web_order_line_item_id        text,
+  product_id                    text,
+  subscription_group_identifier text,
+  quantity                      integer,
+  purchase_date                 timestamptz,
+  original_purchase_date        timestamptz,
+  expires_date                  timestamptz,
+  revocation_date               timestamptz,
+  revocation_reason             integer,
+  is_upgraded                   boolean not null,
+  is_trial_period               boolean,
+  is_in_intro_offer_period      boolean,
+  in_app_ownership_type         text,
+  promotional_offer_id          text,
+  offer_code_ref_name           text,
+  app_account_token             text,
+  positions                     bigint[] not null,
+  type                          text,
+  revocation_type               text,
+  revocation_percentage         integer,
+  offer_type                    integer,
+  offer_identifier              text,
+  offer_discount_type           text,
+  offer_period                  text,
+  storefront                    text,
+  storefront_id                 text,
+  transaction_reason            text,
+  price                         bigint,
+  currency                      text,
+  app_transaction_id            text,
+  previous_original_transaction_id text,
+  billing_plan_type             text,
+  additional                    jsonb,
+  gap                           text,
+  refunded_price                bigint,
+  tax                           bigint,
+  developer_revenue             bigint,
+  constraint transaction_pkey primary key (stream_id, original_transaction_id, transaction_id),
+  constraint transaction_gap_check check (gap in ('duration', 'kind', 'consumed'))
+);
+
+-- Find the subscription of a transaction or of an order.
+create index transaction_transaction_id_idx on subledger.transaction (stream_id, transaction_id);
+
+create index transaction_web_order_line_item_id_idx on subledger.transaction (stream_id, web_order_line_item_id)
+  where web_order_line_item_id is not null;
+
+-- Find products that are not configured. Purchases of them are few, or somebody configures the product.
+create index transaction_gap_idx on subledger.transaction (stream_id, product_id) where gap is not null;
+
+grant select, insert, update, delete on subledger.transaction to subledger_projector;
+grant select on subledger.transaction to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.transaction is
   'Current state of every purchase and renewal, with the names of Apple''s signed transactions (V1''s '
   'cancellation_date is revocation_date)';
 comment on column subledger.transaction.revocation_date is
   'When it was refunded, revoked or replaced by an upgrade; if the Apple Account was deleted, when the App Store said '
   'so: the purchase then counts as refunded in full';
-comment on column subledger.transaction.type is 'Type of the product, as Apple spells it; null in V1';
+comment on column subledger.transaction.type is
+  'Type of the product in Apple''s words, for Google Play too; null in V1 and if unknown';
 comment on column subledger.transaction.revocation_percentage is 'Thousandths of a percent: 50000 is one half';
 comment on column subledger.transaction.refunded_price is
   'What Google''s order says was paid back, in thousandths of the currency unit; null if revocation_percentage says it';
@@ -1676,12 +818,79 @@ comment on column subledger.transaction.developer_revenue is
 comment on column subledger.transaction.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back';
 comment on column subledger.transaction.price is
   'In thousandths of the currency unit: 10990 is 10.99; of several seats, what was paid for all of them; null in V1';
-comment on column subledger.transaction.additional is 'Other fields that Apple signed, with Apple''s names';
+comment on column subledger.transaction.additional is
+  'Other fields that Apple signed, with Apple''s names; null for Google Play';
 comment on column subledger.transaction.gap is
   'What the configuration of the product does not say, although the purchase needs it: duration or kind, without which '
   'it gives no access; consumed, if the kind of a product that was consumed is not configured, so that it counts as a '
   'consumable. Null if nothing is missing';
 comment on column subledger.transaction.positions is 'Positions of the events that reported the transaction, ascending';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.access_period (
+  stream_id               integer     not null,
+  original_transaction_id text        not null,
+  starts_at               timestamptz not null,
+  ends_at                 timestamptz not null,
+  cause                   text        not null,
+  cut                     text,
+  transaction_id          text        not null,
+  product_id              text,
+  position                bigint      not null,
+  payer_state             text,
+  price                   bigint,
+  currency                text,
+  price_period            text,
+  first_start             timestamptz,
+  previous_end            timestamptz,
+  previous_cut            text,
+  previous_product_id     text,
+  effective_start         timestamptz,
+  effective_end           timestamptz,
+  churned_at              timestamptz,
+  first_month             integer,
+  last_month              integer,
+  churn_reason            text,
+  reason_stated           boolean,
+  movement                text,
+  run_start               timestamptz,
+  payment_number          integer,
+  renewal                 text,
+  constraint access_period_pkey primary key (stream_id, original_transaction_id, transaction_id, cause),
+  constraint access_period_ends_at_check check (starts_at < ends_at),
+  constraint access_period_cause_check check (cause in ('paid', 'grace', 'owned')),
+  constraint access_period_cut_check check (
+    cut in (
+      'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'revoked', 'unknown_revocation',
+      'switched_off'
+    )
+  ),
+  constraint access_period_previous_cut_check
+    check (previous_cut in (
+      'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
+      'unknown_revocation', 'switched_off'
+    )),
+  constraint access_period_payer_state_check check (payer_state in ('paying', 'trial', 'grace', 'family', 'assigned')),
+  constraint access_period_movement_check
+    check (movement in ('trial_start', 'new', 'conversion', 'renewal', 'recovered', 'resubscribed')),
+  constraint access_period_renewal_check
+    check (renewal in (
+      'in_grace', 'later', 'changed_plan', 'refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'
+    )),
+  constraint access_period_churn_reason_check
+    check (churn_reason in ('refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'))
+);
+
+-- Find the next start or end of a period to publish.
+create index access_period_starts_at_idx on subledger.access_period (stream_id, starts_at);
+
+create index access_period_ends_at_idx on subledger.access_period (stream_id, ends_at);
+
+grant select, insert, update, delete on subledger.access_period to subledger_projector;
+grant select on subledger.access_period to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.access_period is
   'When a subscription gives access: starts_at inclusive, ends_at exclusive. There is access at t if some row '
@@ -1721,12 +930,11 @@ comment on column subledger.access_period.first_month is
 comment on column subledger.access_period.last_month is 'Last monthly anniversary in that part';
 comment on column subledger.access_period.churn_reason is
   'Why access ended at churned_at: refund, voluntary (auto-renewal switched off), billing (not charged), price '
-  '(increase not accepted), unavailable (product no longer for sale), other (not named by Apple), unknown. The last '
+  '(increase not accepted), unavailable (product no longer for sale), other (not named by the store), unknown. The last '
   'one reported in that stretch of access or the gap after it';
 comment on column subledger.access_period.reason_stated is
-  'Whether Apple stated churn_reason, by a refund or an expiration intent. If not, it is inferred from the renewal in '
+  'Whether the store stated churn_reason, by a refund or an expiration intent. If not, it is inferred from the renewal in '
   'force when access ended';
-
 comment on column subledger.access_period.movement is
   'What its beginning is to the number of subscriptions: see analyst.movements_detail; null for grace, for an upgrade '
   'and for a period that adds no time';
@@ -1737,6 +945,62 @@ comment on column subledger.access_period.payment_number is 'Number of the payme
 comment on column subledger.access_period.renewal is
   'How the renewal after this payment went: in_grace, later (charged after a time without access), changed_plan, or if '
   'the customer bought again later, why it was lost: a churn_reason. Null if on time, and after the last payment';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.refunded_period (
+  stream_id               integer     not null,
+  original_transaction_id text        not null,
+  starts_at               timestamptz not null,
+  ends_at                 timestamptz not null,
+  cause                   text        not null,
+  cut                     text,
+  transaction_id          text        not null,
+  product_id              text,
+  position                bigint      not null,
+  payer_state             text        not null,
+  price                   bigint,
+  currency                text,
+  price_period            text,
+  first_start             timestamptz,
+  previous_end            timestamptz,
+  previous_cut            text,
+  previous_product_id     text,
+  effective_start         timestamptz,
+  effective_end           timestamptz,
+  churned_at              timestamptz,
+  first_month             integer,
+  last_month              integer,
+  churn_reason            text,
+  reason_stated           boolean,
+  movement                text,
+  run_start               timestamptz,
+  payment_number          integer,
+  renewal                 text,
+  constraint refunded_period_pkey primary key (stream_id, original_transaction_id, transaction_id),
+  constraint refunded_period_ends_at_check check (starts_at < ends_at),
+  constraint refunded_period_cause_check check (cause = 'refunded'),
+  constraint refunded_period_cut_check check (cut in ('upgraded', 'refunded')),
+  constraint refunded_period_previous_cut_check
+    check (previous_cut in (
+      'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
+      'unknown_revocation', 'switched_off'
+    )),
+  constraint refunded_period_payer_state_check check (payer_state in ('paying', 'trial')),
+  constraint refunded_period_movement_check
+    check (movement in ('trial_start', 'new', 'conversion', 'renewal', 'recovered', 'resubscribed')),
+  constraint refunded_period_renewal_check
+    check (renewal in (
+      'in_grace', 'later', 'changed_plan', 'refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'
+    )),
+  constraint refunded_period_churn_reason_check
+    check (churn_reason in ('refund', 'voluntary', 'billing', 'price', 'unavailable', 'other', 'unknown'))
+);
+
+grant select, insert, update, delete on subledger.refunded_period to subledger_projector;
+grant select on subledger.refunded_period to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.refunded_period is
   'Periods of purchases that renew and were refunded in full, until the refund. They count as never bought for access '
@@ -1750,6 +1014,38 @@ comment on column subledger.refunded_period.effective_start is
 comment on column subledger.refunded_period.effective_end is 'When the next period replaces it, if before its end';
 comment on column subledger.refunded_period.payer_state is
   'It and all other columns are like those of access_period with the same name';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.check_schedule (
+  stream_id               integer     not null,
+  original_transaction_id text        not null,
+  due_at                  timestamptz not null,
+  reason                  text        not null,
+  has_receipt             boolean     not null,
+  next_at                 timestamptz,
+  purchase_token          text,
+  asking_until            timestamptz,
+  constraint check_schedule_pkey primary key (stream_id, original_transaction_id),
+  constraint check_schedule_reason_check check (reason in ('renewal', 'retry', 'end')),
+  constraint check_schedule_next_at_check check (next_at >= due_at)
+);
+
+-- Finds the checks of the App Store that are due. Subscriptions that cannot be asked about with a receipt stay due and
+-- must not be in the way of the others. An app may have the same name in both stores.
+create index check_schedule_next_at_idx on subledger.check_schedule (stream_id, has_receipt, next_at)
+  where purchase_token is null;
+
+-- Finds those of Google Play.
+create index check_schedule_purchase_idx on subledger.check_schedule (stream_id, next_at)
+  where purchase_token is not null;
+
+grant select, insert, update, delete on subledger.check_schedule to subledger_projector;
+grant select on subledger.check_schedule to subledger_receiver, subledger_poller, subledger_reader, subledger_analyst;
+grant update (next_at) on subledger.check_schedule to subledger_receiver;
+grant update (next_at, asking_until) on subledger.check_schedule to subledger_poller;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.check_schedule is
   'When the store is asked about a subscription next, if nothing is reported until then. A subscription that cannot '
@@ -1770,6 +1066,23 @@ comment on column subledger.check_schedule.next_at is
   'store_check; null if that was the last one. Written by those who ask, as asking_until is';
 comment on column subledger.check_schedule.asking_until is
   'No process but one asks until then; null if none does. Of a purchase on Google Play, see google_purchase';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.projector_stall (
+  stream_id integer     not null,
+  position  bigint      not null,
+  cause     text        not null,
+  since     timestamptz not null,
+  constraint projector_stall_pkey primary key (stream_id),
+  constraint projector_stall_cause_check
+    check (cause in ('event', 'refold', 'leader', 'statement', 'database', 'busy'))
+);
+
+grant select, insert, update, delete on subledger.projector_stall to subledger_projector;
+grant select on subledger.projector_stall to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.projector_stall is
   'Streams that make no progress although events are waiting, as observed by a projector. Not part of the '
@@ -1806,13 +1119,61 @@ where subscription.part_of is null;
 
 comment on view subledger.subscription_now is 'Every subscription, and whether it gives access now';
 
--- Checks ------------------------------------------------------------------------------------------------------------
+grant select on subledger.subscription_now to subledger_reader, subledger_analyst;
+
+-- Checks =============================================================================================================
+-- Questions to the store about single subscriptions. When the next one is due is a projection: check_schedule.
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.app_checks (
+  app        text not null,
+  check_lead text not null,
+  constraint app_checks_pkey primary key (app),
+  constraint app_checks_check_lead_check
+    check (check_lead = '' or check_lead ~ '^PT([0-9]{1,4}H)?([0-9]{1,4}M)?$' and check_lead ~ '[1-9]')
+);
+
+grant select, insert, update, delete on subledger.app_checks to subledger_projector;
+grant select on subledger.app_checks to subledger_poller, subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.app_checks is
   'When the subscriptions of an app are checked. The projector writes it when it starts. Compare checkpoint.check_lead';
 comment on column subledger.app_checks.check_lead is
   'How long before the end of a period to ask whether it was renewed early: PT6H is six hours, at most 24 hours; empty '
   'if only after the end';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.store_check (
+  stream_id               integer     not null,
+  original_transaction_id text        not null,
+  asked_at                timestamptz not null,
+  due_at                  timestamptz,
+  reason                  text,
+  result                  text        not null,
+  status                  integer,
+  position                bigint,
+  next_at                 timestamptz,
+  constraint store_check_pkey primary key (stream_id, original_transaction_id, asked_at),
+  constraint store_check_due_at_check check ((due_at is null) = (reason is null)),
+  constraint store_check_reason_check check (reason in ('renewal', 'retry', 'end')),
+  constraint store_check_result_check check (
+    result in (
+      'unchanged', 'appended', 'no_receipt', 'secret_rejected', 'key_rejected', 'not_found', 'refused', 'unreadable',
+      'unavailable'
+    )
+  ),
+  constraint store_check_position_check check ((result = 'appended') = (position is not null)),
+  constraint store_check_next_at_check check (next_at > asked_at and next_at >= coalesce(due_at, next_at))
+);
+
+grant select, insert on subledger.store_check to subledger_receiver, subledger_poller;
+grant select on subledger.store_check to subledger_projector, subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.store_check is
   'Questions to the store about a subscription, and what came of them. Kept by a rebuild. Append-only';
@@ -1832,6 +1193,21 @@ comment on column subledger.store_check.position is 'The event with the answer; 
 comment on column subledger.store_check.next_at is
   'When to ask again unless something is reported before; null if not at all';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.store_history (
+  stream_id               integer not null,
+  original_transaction_id text    not null,
+  revision                text,
+  covered_since           timestamptz,
+  constraint store_history_pkey primary key (stream_id, original_transaction_id)
+);
+
+grant select, insert, update on subledger.store_history to subledger_poller;
+grant select on subledger.store_history to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.store_history is
   'How far the transaction history of the App Store Server API has been read. Kept by a rebuild';
 comment on column subledger.store_history.revision is
@@ -1839,11 +1215,60 @@ comment on column subledger.store_history.revision is
 comment on column subledger.store_history.covered_since is
   'The log has all transactions of the subscription since then; null if a history was not read to its end';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.history_backfill (
+  stream_id integer not null,
+  position  bigint  not null,
+  constraint history_backfill_pkey primary key (stream_id),
+  constraint history_backfill_position_check check (position > 0)
+);
+
+grant select, insert, update on subledger.history_backfill to subledger_poller;
+grant select on subledger.history_backfill to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.history_backfill is
   'How far the log was read for subscriptions that version 1 notifications and receipts name, to read their histories from '
   'the App Store Server API. Kept by a rebuild';
 comment on column subledger.history_backfill.position is
   'The subscriptions of the events up to this position were asked about';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.delivery_audit (
+  stream_id     integer     not null,
+  day           date        not null,
+  audited_at    timestamptz not null,
+  made          bigint      not null,
+  delivered     bigint      not null,
+  arrived       bigint      not null,
+  fetched       bigint      not null,
+  refused       bigint      not null,
+  lost          bigint      not null,
+  answered_late bigint      not null,
+  only_in_log   bigint      not null,
+  attempts      bigint      not null,
+  results       jsonb       not null,
+  lags          jsonb       not null,
+  before        bigint      not null default 0,
+  constraint delivery_audit_pkey primary key (stream_id, day),
+  constraint delivery_audit_made_check check (made = arrived + fetched + refused),
+  constraint delivery_audit_delivered_check check (delivered between 0 and made),
+  constraint delivery_audit_lost_check check (lost between 0 and fetched),
+  constraint delivery_audit_before_check check (before between 0 and fetched),
+  constraint delivery_audit_answered_late_check check (answered_late between 0 and arrived),
+  constraint delivery_audit_only_in_log_check check (only_in_log >= 0),
+  constraint delivery_audit_attempts_check check (attempts >= delivered),
+  constraint delivery_audit_results_check check (jsonb_typeof(results) = 'object'),
+  constraint delivery_audit_lags_check check (jsonb_typeof(lags) = 'object')
+);
+
+grant select, insert, update on subledger.delivery_audit to subledger_poller;
+grant select on subledger.delivery_audit to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.delivery_audit is
   'The notifications of version 2 that Apple signed on a day, compared with the log. A day is compared an hour after its '
@@ -1873,11 +1298,86 @@ comment on column subledger.delivery_audit.lags is
   'Seconds as {"p50": …, "p99": …, "max": …}. sent: from the signature to the first attempt; retried: from there to the '
   'one with success; arrived: from there to received_at, negative if the clocks differ. Missing if there are none';
 
--- Google Play -------------------------------------------------------------------------------------------------------
+-- Google Play ========================================================================================================
+-- What Google Play is asked about. Its notifications state no facts: the answer to a question does.
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.google_intake (
+  stream_id integer not null,
+  position  bigint  not null,
+  constraint google_intake_pkey primary key (stream_id),
+  constraint google_intake_position_check check (position >= 0)
+);
+
+grant select, insert, update on subledger.google_intake to subledger_poller;
+grant select on subledger.google_intake to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.google_intake is
   'How far the notifications of Google Play in the log have become questions. Kept by a rebuild';
 comment on column subledger.google_intake.position is 'Notifications up to this position have';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.google_purchase (
+  app                  text        not null,
+  token_sha256         bytea       not null,
+  purchase_token       text        not null,
+  resource             text,
+  product_id           text,
+  environment          text,
+  noticed_at           timestamptz not null,
+  notices              bigint      not null default 1,
+  notification_type    text,
+  expected_states      text,
+  notified_at          timestamptz,
+  mismatches           integer     not null default 0,
+  failures             integer     not null default 0,
+  rank                 integer,
+  due_at               timestamptz,
+  asking_until         timestamptz,
+  asked_at             timestamptz,
+  result               text,
+  answer_position      bigint,
+  customer_ids         text[]      not null default '{}',
+  unacknowledged_since timestamptz,
+  acknowledged_at      timestamptz,
+  state                text,
+  order_id             text,
+  constraint google_purchase_pkey primary key (app, token_sha256),
+  constraint google_purchase_app_check check (app <> ''),
+  constraint google_purchase_token_sha256_check check (token_sha256 = sha256(convert_to(purchase_token, 'UTF8'))),
+  constraint google_purchase_resource_check check (resource in ('subscription', 'one_time')),
+  constraint google_purchase_environment_check check (environment in ('production', 'sandbox')),
+  constraint google_purchase_notification_check check (
+    (notification_type is null) = (notified_at is null) and (notification_type is null) = (expected_states is null)
+  ),
+  constraint google_purchase_rank_check check (rank between 0 and 2),
+  constraint google_purchase_due_at_check check ((due_at is null) = (rank is null)),
+  constraint google_purchase_result_check check (
+    result in (
+      'appended', 'unchanged', 'not_found', 'gone', 'refused', 'credentials_rejected', 'forbidden', 'unreadable',
+      'unavailable'
+    )
+  ),
+  constraint google_purchase_answer_position_check check (answer_position > 0)
+)
+-- Updated by every question: free space keeps the new row version on the same page.
+with (fillfactor = 80);
+
+-- Finds the purchases to ask about.
+create index google_purchase_due_at_idx on subledger.google_purchase (app, rank, due_at) where due_at is not null;
+
+create index google_purchase_unacknowledged_idx on subledger.google_purchase (app, unacknowledged_since)
+  where unacknowledged_since is not null;
+
+-- The receiver asks about the purchases that backends hand in, and records the checks.
+grant select, insert, update on subledger.google_purchase to subledger_receiver, subledger_poller;
+grant select on subledger.google_purchase to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.google_purchase is
   'Purchases of Google Play by their token, when each is asked about next, and what came of the last question. A '
@@ -1920,16 +1420,67 @@ comment on column subledger.google_purchase.order_id is
   'The newest order of that answer. Orders between two answers, and after account hold and pauses, are asked about: only '
   'they say when their periods began';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.google_notification (
+  app          text    not null,
+  token_sha256 bytea   not null,
+  stream_id    integer not null,
+  position     bigint  not null,
+  constraint google_notification_pkey primary key (app, token_sha256, stream_id, position)
+);
+
+grant select, insert, delete on subledger.google_notification to subledger_poller;
+grant select, delete on subledger.google_notification to subledger_receiver;
+grant select on subledger.google_notification to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.google_notification is
   'Notifications in the log that say more than an answer does: a void, a revocation, the time of a recovery. An event in '
   'the stream of the purchase states it once that stream is known; then the row is deleted. Kept by a rebuild';
 comment on column subledger.google_notification.token_sha256 is 'As in google_purchase';
 comment on column subledger.google_notification.stream_id is 'The stream of the notification, not of the purchase';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.google_void (
+  app        text        not null,
+  row_sha256 bytea       not null,
+  listed_at  timestamptz not null,
+  constraint google_void_pkey primary key (app, row_sha256),
+  constraint google_void_row_sha256_check check (octet_length(row_sha256) = 32)
+);
+
+grant select, insert on subledger.google_void to subledger_poller;
+grant select on subledger.google_void to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.google_void is
   'Rows of Google Play''s list of voided purchases that are in the log. Kept by a rebuild';
 comment on column subledger.google_void.row_sha256 is 'SHA-256 of the body of its event';
 comment on column subledger.google_void.listed_at is 'When it was first in the list';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.google_void_audit (
+  app          text        not null,
+  audited_at   timestamptz not null,
+  seen_until   timestamptz not null,
+  listed       bigint      not null,
+  appended     bigint      not null,
+  requested_at timestamptz,
+  constraint google_void_audit_pkey primary key (app),
+  constraint google_void_audit_app_check check (app <> ''),
+  constraint google_void_audit_seen_until_check check (seen_until <= audited_at),
+  constraint google_void_audit_appended_check check (appended between 0 and listed)
+);
+
+grant select, insert, update on subledger.google_void_audit to subledger_poller;
+grant select on subledger.google_void_audit to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.google_void_audit is
   'The last comparison of the log with Google Play''s list of voided purchases. Kept by a rebuild';
@@ -1939,7 +1490,24 @@ comment on column subledger.google_void_audit.appended is 'Those that were not i
 comment on column subledger.google_void_audit.requested_at is
   'When a push without authentication last named a void: the list is compared again for an hour';
 
--- Work --------------------------------------------------------------------------------------------------------------
+-- Work ===============================================================================================================
+-- Rows instead of advisory locks, which any role can hold. Only the roles that do the work may write or lock these rows.
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.lease (
+  work      text        not null,
+  stream_id integer     not null,
+  holder    text        not null,
+  until     timestamptz not null,
+  constraint lease_pkey primary key (work, stream_id),
+  constraint lease_holder_check check (holder <> '')
+);
+
+grant select, insert, update on subledger.lease to subledger_poller;
+grant select on subledger.lease to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.lease is
   'Which process does which work that the servers divide among themselves, such as checks with a store';
@@ -1948,49 +1516,84 @@ comment on column subledger.lease.stream_id is 'The stream; 0 if one process doe
 comment on column subledger.lease.holder is 'An id that the process made when it started';
 comment on column subledger.lease.until is 'The holder renews it in time; afterwards any process may take it';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+-- A process that holds a row does what may be done by one process at a time. Rows are never committed.
+create table subledger.turn (
+  work        text not null,
+  app         text not null,
+  environment text not null,
+  constraint turn_pkey primary key (work, app, environment)
+);
+
+-- Customer links, and requests of operators, are stated by one process at a time, after it has read those before.
+grant select, insert, update on subledger.turn to subledger_receiver, subledger_poller;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.turn is
   'Locked while one process does what several must not do at once. Rows are never committed';
 comment on column subledger.turn.work is 'links or writes';
 comment on column subledger.turn.app is 'The app';
 comment on column subledger.turn.environment is 'The environment';
 
--- Products ----------------------------------------------------------------------------------------------------------
+-- Products ===========================================================================================================
+-- The owner's settings of products, in addition to Apple's data. `subledger product` and the private listener write
+-- them as subledger_products.
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.product (
+  app        text not null,
+  product_id text not null,
+  kind       text,
+  duration   text,
+  constraint product_pkey primary key (app, product_id),
+  constraint product_app_check check (app <> '' and app !~ '[\u0001-\u001f]'),
+  constraint product_product_id_check check (product_id <> '' and product_id !~ '[\u0001-\u001f]'),
+  constraint product_kind_check check (kind in ('auto-renewable', 'non-renewing', 'consumable', 'non-consumable')),
+  constraint product_duration_check check ((kind is not distinct from 'non-renewing') = (duration is not null)),
+  constraint product_duration_format_check check (
+    duration ~ '^P([0-9]{1,4}Y)?([0-9]{1,4}M)?([0-9]{1,4}W)?([0-9]{1,5}D)?$' and duration ~ '[1-9]'
+  )
+);
+
+grant select, insert, update, delete on subledger.product to subledger_products;
+grant select on subledger.product to subledger_projector, subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.product is
   'The owner''s settings of products, in addition to Apple''s data, for all environments of an app. Members of '
   'subledger_owner and subledger_products may change them in SQL; the projector then recomputes the app''s '
   'subscriptions';
-comment on column subledger.product.app is 'Bundle ID';
+comment on column subledger.product.app is 'Bundle ID or package name';
 comment on column subledger.product.kind is
   'auto-renewable, non-renewing, consumable or non-consumable; null to derive it from the transactions';
 comment on column subledger.product.duration is
   'How long one purchase lasts, ISO 8601 without hours (P3M, P1Y, P10D); required for non-renewing products, null for '
   'all others';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.product_entitlement (
+  app         text not null,
+  product_id  text not null,
+  entitlement text not null,
+  constraint product_entitlement_pkey primary key (app, product_id, entitlement),
+  constraint product_entitlement_app_check check (app <> '' and app !~ '[\u0001-\u001f]'),
+  constraint product_entitlement_product_id_check check (product_id <> '' and product_id !~ '[\u0001-\u001f]'),
+  constraint product_entitlement_entitlement_check check (entitlement <> '' and entitlement !~ '[\u0001-\u001f]')
+);
+
+grant select, insert, update, delete on subledger.product_entitlement to subledger_products;
+grant select on subledger.product_entitlement to subledger_projector, subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.product_entitlement is
   'Entitlements granted by products, many to many. A product without a row grants the entitlement named after its own '
   'id. Looked up on each read, so a change applies immediately and to the past too';
-
-comment on table subledger.exchange_rate is
-  'Exchange rates that `subledger rate import` read. A currency without a rate in the last 7 days is not converted';
-comment on column subledger.exchange_rate.currency is 'ISO 4217; never EUR, whose rate is 1';
-comment on column subledger.exchange_rate.day is 'The day of the rate';
-comment on column subledger.exchange_rate.per_euro is 'Units of the currency for one euro';
-comment on table subledger.commission is
-  'The share that a store keeps of a price without tax, from a day on until the next row of the same store, kind and '
-  'country; from `subledger commission import`';
-comment on column subledger.commission.store is 'apple or google';
-comment on column subledger.commission.kind is 'subscription if the store renews it, else one_time';
-comment on column subledger.commission.country is 'ISO 3166-1 alpha-3; empty for all countries without rows of their own';
-comment on column subledger.commission.starts_on is 'The first day, UTC';
-comment on column subledger.commission.percent is 'Of the price without tax';
-comment on column subledger.commission.later_percent is
-  'The same for a subscription that was paid for at least 365 days before';
-comment on table subledger.tax_rate is
-  'The tax that is part of prices, from a day on until the next row of the same country; from `subledger tax import`';
-comment on column subledger.tax_rate.country is 'ISO 3166-1 alpha-3; empty for all countries without rows of their own';
-comment on column subledger.tax_rate.starts_on is 'The first day, UTC';
-comment on column subledger.tax_rate.percent is 'Of the price without tax: 19 means that 119 was paid for 100';
 
 create or replace view subledger.product_catalog as
 select
@@ -2006,7 +1609,106 @@ comment on view subledger.product_catalog is
   'Kinds of an app''s products as one text, one product per line: rows are computed from it. Compare '
   'checkpoint.products';
 
--- Customers ---------------------------------------------------------------------------------------------------------
+grant select on subledger.product_catalog
+  to subledger_projector, subledger_poller, subledger_reader, subledger_analyst;
+
+-- Money ==============================================================================================================
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.exchange_rate (
+  currency text    not null,
+  day      date    not null,
+  per_euro numeric not null,
+  constraint exchange_rate_pkey primary key (currency, day),
+  constraint exchange_rate_currency_check check (currency ~ '^[A-Z]{3}$' and currency <> 'EUR'),
+  constraint exchange_rate_per_euro_check check (per_euro > 0 and per_euro < 'infinity')
+);
+
+grant select, insert, update, delete on subledger.exchange_rate to subledger_products;
+grant select on subledger.exchange_rate to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
+comment on table subledger.exchange_rate is
+  'Exchange rates that `subledger rate import` read. A currency without a rate in the last 7 days is not converted';
+comment on column subledger.exchange_rate.currency is 'ISO 4217; never EUR, whose rate is 1';
+comment on column subledger.exchange_rate.day is 'The day of the rate';
+comment on column subledger.exchange_rate.per_euro is 'Units of the currency for one euro';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.commission (
+  store          text    not null,
+  kind           text    not null,
+  country        text    not null default '',
+  starts_on      date    not null,
+  percent        numeric not null,
+  later_percent  numeric not null,
+  constraint commission_pkey primary key (store, kind, country, starts_on),
+  constraint commission_store_check check (store in ('apple', 'google')),
+  constraint commission_kind_check check (kind in ('subscription', 'one_time')),
+  constraint commission_country_check check (country ~ '^([A-Z]{3})?$'),
+  constraint commission_percent_check check (percent >= 0 and percent < 100),
+  constraint commission_later_percent_check check (later_percent >= 0 and later_percent < 100)
+);
+
+grant select, insert, update, delete on subledger.commission to subledger_products;
+grant select on subledger.commission to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
+comment on table subledger.commission is
+  'The share that a store keeps of a price without tax, from a day on until the next row of the same store, kind and '
+  'country; from `subledger commission import`';
+comment on column subledger.commission.store is 'apple or google';
+comment on column subledger.commission.kind is 'subscription if the store renews it, else one_time';
+comment on column subledger.commission.country is 'ISO 3166-1 alpha-3; empty for all countries without rows of their own';
+comment on column subledger.commission.starts_on is 'The first day, UTC';
+comment on column subledger.commission.percent is 'Of the price without tax';
+comment on column subledger.commission.later_percent is
+  'The same for a subscription that was paid for at least 365 days before';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.tax_rate (
+  country   text    not null default '',
+  starts_on date    not null,
+  percent   numeric not null,
+  constraint tax_rate_pkey primary key (country, starts_on),
+  constraint tax_rate_country_check check (country ~ '^([A-Z]{3})?$'),
+  constraint tax_rate_percent_check check (percent >= 0 and percent < 1000)
+);
+
+grant select, insert, update, delete on subledger.tax_rate to subledger_products;
+grant select on subledger.tax_rate to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
+comment on table subledger.tax_rate is
+  'The tax that is part of prices, from a day on until the next row of the same country; from `subledger tax import`';
+comment on column subledger.tax_rate.country is 'ISO 3166-1 alpha-3; empty for all countries without rows of their own';
+comment on column subledger.tax_rate.starts_on is 'The first day, UTC';
+comment on column subledger.tax_rate.percent is 'Of the price without tax: 19 means that 119 was paid for 100';
+
+-- Customers ==========================================================================================================
+-- Whose purchase it is: projections of the log, computed by the app's policy.
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.app_ownership (
+  app                          text    not null,
+  policy                       text    not null,
+  store_accounts_per_token_max integer not null default 10,
+  constraint app_ownership_pkey primary key (app),
+  constraint app_ownership_policy_check check (policy in ('latest-buyer', 'first-buyer', 'shared')),
+  constraint app_ownership_store_accounts_check check (store_accounts_per_token_max between 1 and 1000)
+);
+
+grant select, insert, update, delete on subledger.app_ownership to subledger_projector;
+grant select on subledger.app_ownership to subledger_receiver, subledger_poller, subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.app_ownership is
   'Who owns a subscription that several app users bought or linked: the rules of each configured app. The projector '
@@ -2017,10 +1719,47 @@ comment on column subledger.app_ownership.policy is
 comment on column subledger.app_ownership.store_accounts_per_token_max is
   'An account token with which more people buy identifies no app user, see shared_account_token';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.app_join (
+  app        text not null,
+  joined_app text not null,
+  constraint app_join_pkey primary key (app),
+  constraint app_join_joined_app_check check (joined_app <> app)
+);
+
+grant select, insert, update, delete on subledger.app_join to subledger_projector;
+grant select on subledger.app_join to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.app_join is
   'Pairs of an app of the App Store and one of Google Play that are one product: an app user''s purchases in both are one '
   'customer''s when they are read. Each pair has two rows, one for each direction. The projector writes them when it '
   'starts. Streams stay apart: no projection depends on this table';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.customer_edge (
+  stream_id               integer not null,
+  original_transaction_id text    not null,
+  kind                    text    not null,
+  id                      text    not null,
+  position                bigint  not null,
+  store_account           text,
+  constraint customer_edge_pkey primary key (stream_id, original_transaction_id, kind, id),
+  constraint customer_edge_kind_check check (kind in ('account', 'app_transaction', 'subscription')),
+  constraint customer_edge_store_account_check check ((kind = 'account') = (store_account is not null))
+);
+
+-- Finds the subscriptions of an id, and counts the store accounts of a token by jumping from one to the next.
+create index customer_edge_id_idx
+  on subledger.customer_edge (stream_id, kind, id, store_account, original_transaction_id);
+
+grant select, insert, update, delete on subledger.customer_edge to subledger_projector;
+grant select on subledger.customer_edge to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.customer_edge is
   'What says whose a subscription is, according to Apple: the account token of a purchase (not the buyer''s if '
@@ -2033,12 +1772,50 @@ comment on column subledger.customer_edge.store_account is
   'For account: the smallest appTransactionId of the subscription; empty if none was reported. The store accounts of a '
   'token are counted by it';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.shared_account_token (
+  stream_id     integer not null,
+  account_token text    not null,
+  constraint shared_account_token_pkey primary key (stream_id, account_token)
+);
+
+grant select, insert, update, delete on subledger.shared_account_token to subledger_projector;
+grant select on subledger.shared_account_token
+  to subledger_receiver, subledger_poller, subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.shared_account_token is
   'Account tokens with which more people buy than the app''s rules allow, such as one constant token of an app for '
   'everybody. People are store accounts, and where none is stated, subscriptions to one product that are active at one '
   'instant. The tokens lead to no customer, and neither purchases with them nor links on them say whose a '
   'subscription is';
 comment on column subledger.shared_account_token.account_token is 'As customer_edge.id: in lower case';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.customer_link (
+  stream_id           integer not null,
+  backend_customer_id text    not null,
+  position            bigint  not null,
+  kind                text    not null,
+  id                  text    not null,
+  replaced_position   bigint,
+  basis               text    not null,
+  constraint customer_link_pkey primary key (stream_id, backend_customer_id, position, kind, id),
+  constraint customer_link_kind_check check (kind in ('account', 'app_transaction', 'subscription')),
+  constraint customer_link_basis_check check (basis in ('transfer', 'statement', 'purchase', 'id')),
+  constraint customer_link_replaced_position_check check (replaced_position > position)
+);
+
+create index customer_link_id_idx on subledger.customer_link (stream_id, kind, id);
+
+-- The receiver and the poller read who owns what before they link a purchase to a customer.
+grant select, insert, update, delete on subledger.customer_link to subledger_projector;
+grant select on subledger.customer_link to subledger_receiver, subledger_poller, subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.customer_link is
   'Customer links set by a backend, or by handing purchases in. A link event has the complete links of a customer, or adds '
@@ -2055,6 +1832,34 @@ comment on column subledger.customer_link.basis is
   'transfer: the backend demanded it, and events of releases before there was a basis; statement: the word of the backend; '
   'purchase: a purchase that was handed in; id: an id alone, which takes nothing from another customer';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.ownership (
+  stream_id               integer     not null,
+  original_transaction_id text        not null,
+  starts_at               timestamptz not null,
+  ends_at                 timestamptz not null,
+  customer_kind           text        not null,
+  customer_id             text        not null,
+  reason                  text        not null,
+  position                bigint,
+  constraint ownership_pkey
+    primary key (stream_id, original_transaction_id, starts_at, customer_kind, customer_id),
+  constraint ownership_ends_at_check check (ends_at > starts_at),
+  constraint ownership_customer_kind_check check (customer_kind in ('link', 'account', 'subscription')),
+  constraint ownership_reason_check check (reason in ('link', 'account', 'store_account', 'unclaimed')),
+  constraint ownership_position_check check ((reason = 'unclaimed') = (position is null))
+);
+
+create index ownership_customer_idx on subledger.ownership (stream_id, customer_kind, customer_id);
+
+create index ownership_starts_at_idx on subledger.ownership (stream_id, starts_at) where starts_at > '-infinity';
+
+grant select, insert, update, delete on subledger.ownership to subledger_projector;
+grant select on subledger.ownership to subledger_receiver, subledger_poller, subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.ownership is
   'Who owns a subscription, and when. The intervals of a subscription cover all time. They do not overlap, except under '
   'the policy shared. A customer has access where a period of access and an interval of ownership overlap';
@@ -2069,6 +1874,32 @@ comment on column subledger.ownership.reason is
   'link: a link on the subscription; account: the account token of a purchase; store_account: the app user of the store '
   'account; unclaimed: no app user is known';
 comment on column subledger.ownership.position is 'First event that reported the reason; null if unclaimed';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.customer_identity (
+  stream_id     integer     not null,
+  kind          text        not null,
+  id            text        not null,
+  starts_at     timestamptz not null,
+  ends_at       timestamptz not null,
+  customer_kind text        not null,
+  customer_id   text        not null,
+  constraint customer_identity_pkey primary key (stream_id, kind, id, starts_at),
+  constraint customer_identity_kind_check check (kind in ('link', 'account', 'app_transaction', 'subscription')),
+  constraint customer_identity_ends_at_check check (ends_at > starts_at),
+  constraint customer_identity_customer_kind_check check (customer_kind in ('link', 'account', 'subscription'))
+);
+
+create index customer_identity_customer_idx on subledger.customer_identity (stream_id, customer_kind, customer_id);
+
+create index customer_identity_id_idx on subledger.customer_identity (id);
+
+grant select, insert, update, delete on subledger.customer_identity to subledger_projector;
+grant select on subledger.customer_identity
+  to subledger_receiver, subledger_poller, subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.customer_identity is
   'Which customer an id leads to, and when. The intervals of an id cover all time and do not overlap: under the policy '
@@ -2280,7 +2111,7 @@ comment on view subledger.entitlement is
   'What each customer is entitled to now, and was before: one row for each id of the customer (known_as, see '
   'customer_identity.kind) and each entitlement. Filter by customer, known_as and environment: the same text can be '
   'ids of different customers, each of another kind';
-comment on column subledger.entitlement.app is 'Bundle ID';
+comment on column subledger.entitlement.app is 'Bundle ID or package name';
 comment on column subledger.entitlement.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column subledger.entitlement.customer is 'An id that leads to the customer now';
 comment on column subledger.entitlement.known_as is 'Kind of that id, see customer_identity.kind';
@@ -2296,6 +2127,8 @@ comment on column subledger.entitlement.until is
 comment on column subledger.entitlement.positions is
   'Positions of the first events that reported that access, ascending; only those of this app if it is joined with '
   'another';
+
+grant select on subledger.entitlement to subledger_reader, subledger_analyst;
 
 create or replace view subledger.subscription_defect as
 select
@@ -2318,7 +2151,7 @@ where transaction.gap is not null;
 comment on view subledger.subscription_defect is
   'Subscriptions with data that cannot be used because of other subscriptions, or because a product is not configured. A '
   'defect of one field of one event is in event.defects';
-comment on column subledger.subscription_defect.app is 'Bundle ID';
+comment on column subledger.subscription_defect.app is 'Bundle ID or package name';
 comment on column subledger.subscription_defect.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column subledger.subscription_defect.original_transaction_id is 'The subscription';
 comment on column subledger.subscription_defect.defect is
@@ -2328,13 +2161,77 @@ comment on column subledger.subscription_defect.account_token is 'The token, in 
 comment on column subledger.subscription_defect.position is 'First event that reported the token, or the purchase';
 comment on column subledger.subscription_defect.product_id is 'Product to configure; null for a token';
 
--- Changes -----------------------------------------------------------------------------------------------------------
+grant select on subledger.subscription_defect to subledger_reader, subledger_analyst;
+
+-- Changes ============================================================================================================
+-- The changes published to readers, in order. The projector writes them in the transaction that causes the change, when
+-- a period begins or ends, and after a rebuild. They record what was published, and cannot be recomputed from the log.
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.change_head (
+  stream_id       integer     not null,
+  number          bigint      not null,
+  published_until timestamptz not null,
+  next_at         timestamptz,
+  constraint change_head_pkey primary key (stream_id),
+  constraint change_head_number_check check (number >= 0)
+)
+with (fillfactor = 10);
+
+grant select, insert, update on subledger.change_head to subledger_projector;
+grant select on subledger.change_head to subledger_products, subledger_poller, subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.change_head is 'Last published change of each stream';
 comment on column subledger.change_head.number is 'Number of the last change; changes are numbered from 1 without gaps';
 comment on column subledger.change_head.published_until is
   'Every start and end of an access period or of ownership up to and including this instant has been published';
 comment on column subledger.change_head.next_at is 'When the next start or end is due; null if there is none';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.change (
+  stream_id               integer     not null,
+  number                  bigint      not null,
+  published_at            timestamptz not null,
+  kind                    text        not null,
+  original_transaction_id text        not null,
+  at                      timestamptz not null,
+  cause                   text        not null,
+  position                bigint,
+  product_id              text,
+  until                   timestamptz,
+  auto_renew              boolean,
+  next_product_id         text,
+  customer_kind           text,
+  customer_id             text,
+  constraint change_pkey primary key (stream_id, number),
+  constraint change_kind_check check (
+    kind in (
+      'opened', 'extended', 'shortened', 'closed', 'product_changed', 'renewal_switched', 'next_product',
+      'customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'
+    )
+  ),
+  constraint change_cause_check check (cause in ('event', 'clock', 'products', 'ownership', 'rebuild')),
+  constraint change_position_check check ((cause = 'event') = (position is not null)),
+  constraint change_customer_check check (
+    (kind in ('customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'))
+      = (customer_kind is not null)
+    and (customer_kind is null) = (customer_id is null)
+  )
+);
+
+-- What an event changed.
+create index change_position_idx on subledger.change (stream_id, position) where position is not null;
+
+-- Where an endpoint begins is a place in the feed, which those who configure it look up.
+grant select, insert on subledger.change to subledger_projector;
+grant select on subledger.change to subledger_poller, subledger_reader, subledger_analyst;
+grant select (stream_id, number, original_transaction_id) on subledger.change to subledger_products;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.change is
   'Changes to the access or the intent of a subscription, in the order of publication. After a transaction that adds '
@@ -2379,7 +2276,69 @@ join subledger.stream using (stream_id);
 
 comment on view subledger.change_feed is 'Changes with their app and environment; columns as in change';
 
--- Receipts ----------------------------------------------------------------------------------------------------------
+grant select on subledger.change_feed to subledger_reader, subledger_analyst;
+
+-- Receipts ===========================================================================================================
+-- Receipts that backends handed in, and what Apple answered. They are records, which cannot be recomputed from the log.
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.receipt (
+  receipt_id     uuid        not null,
+  app            text        not null,
+  received_at    timestamptz not null,
+  receipt_sha256 bytea       not null,
+  receipt        bytea       not null,
+  customer_id    text,
+  state          text        not null,
+  attempts       integer     not null,
+  next_at        timestamptz,
+  asking_until   timestamptz,
+  asked_at       timestamptz,
+  problem        text,
+  status         integer,
+  environment    text,
+  registered     text,
+  linked         boolean,
+  subscriptions  text[]      not null default '{}',
+  stream_id      integer,
+  position       bigint,
+  constraint receipt_pkey primary key (receipt_id),
+  constraint receipt_app_receipt_sha256_customer_id_key unique nulls not distinct (app, receipt_sha256, customer_id),
+  constraint receipt_receipt_sha256_check check (
+    receipt_sha256 = sha256(receipt) or state = 'refused' and receipt = ''
+  ),
+  constraint receipt_customer_id_check check (octet_length(customer_id) between 1 and 256),
+  constraint receipt_state_check check (state in ('pending', 'answered', 'refused')),
+  constraint receipt_attempts_check check (attempts > 0),
+  constraint receipt_next_at_check check ((state = 'pending') = (next_at is not null)),
+  constraint receipt_asking_until_check check (state = 'pending' or asking_until is null),
+  constraint receipt_asked_at_check check (state = 'pending' or asked_at is not null),
+  constraint receipt_problem_check check (state = 'pending' or (state = 'refused') = (problem is not null)),
+  constraint receipt_registered_check check (registered in ('new', 'known', 'other_customer')),
+  constraint receipt_position_check check ((stream_id is null) = (position is null))
+);
+
+-- Finds the receipts to ask about.
+create index receipt_next_at_idx on subledger.receipt (next_at) where state = 'pending';
+
+-- Finds the receipts that name a subscription.
+create index receipt_subscriptions_idx on subledger.receipt using gin (subscriptions);
+
+-- Which receipt a row is, and who handed it in, never changes: a constraint ties the bytes to their digest, or lets
+-- them go once the receipt is refused. Only those who ask with a receipt may read its bytes.
+grant select, insert on subledger.receipt to subledger_receiver;
+grant select on subledger.receipt to subledger_poller;
+grant update (
+  receipt, state, attempts, next_at, asking_until, asked_at, problem, status, environment, registered, linked,
+  subscriptions, stream_id, position
+) on subledger.receipt to subledger_receiver;
+grant select (
+  receipt_id, app, received_at, receipt_sha256, customer_id, state, attempts, next_at, asking_until, asked_at, problem,
+  status, environment, registered, linked, subscriptions, stream_id, position
+) on subledger.receipt to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.receipt is
   'Receipts that backends handed in, each once for each app and customer, with what Apple answered last';
@@ -2410,7 +2369,37 @@ comment on column subledger.receipt.stream_id is
   'Stream of the event that the answer became; null if it stated nothing new';
 comment on column subledger.receipt.position is 'Position of that event';
 
--- Quarantine --------------------------------------------------------------------------------------------------------
+-- Quarantine =========================================================================================================
+-- Signed notifications of apps that are not configured, until they are. The bytes and days are bounded by settings of
+-- the receivers; the oldest rows are deleted first. Every change of the rows begins with a lock of quarantine_size.
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.quarantine (
+  number      bigint      not null generated always as identity,
+  received_at timestamptz not null,
+  app         text        not null,
+  environment text        not null,
+  body_sha256 bytea       not null,
+  body        bytea compression lz4 not null,
+  body_bytes  integer     not null generated always as (octet_length(body)) stored,
+  constraint quarantine_pkey primary key (number),
+  constraint quarantine_body_sha256_key unique (body_sha256),
+  constraint quarantine_app_check check (app <> ''),
+  constraint quarantine_environment_check check (environment in ('production', 'sandbox', 'unknown')),
+  constraint quarantine_body_sha256_check check (body_sha256 = sha256(body))
+);
+
+-- Finds the notifications of an app in their order.
+create index quarantine_app_idx on subledger.quarantine (app, number);
+
+-- Which notification a row is never changes. Readers may not read bodies.
+grant select, insert, delete on subledger.quarantine to subledger_receiver;
+grant select (
+  number, received_at, app, environment, body_sha256, body_bytes
+) on subledger.quarantine to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.quarantine is
   'Signed notifications of apps that are not configured. A receiver verifies a notification before it stores it here, '
@@ -2425,11 +2414,62 @@ comment on column subledger.quarantine.body is
   'The body as in event: the signed text as it arrived. Reading roles cannot read it';
 comment on column subledger.quarantine.body_bytes is 'Length of the body';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.quarantine_size (
+  singleton boolean not null default true,
+  bytes     bigint  not null,
+  constraint quarantine_size_pkey primary key (singleton),
+  constraint quarantine_size_singleton_check check (singleton),
+  constraint quarantine_size_bytes_check check (bytes >= 0)
+)
+-- Updated with every row of quarantine: free space keeps the new row version on the same page.
+with (fillfactor = 10);
+
+insert into subledger.quarantine_size (bytes) values (0);
+
+grant select, update on subledger.quarantine_size to subledger_receiver;
+grant select on subledger.quarantine_size to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.quarantine_size is 'One row: the size of quarantine';
 comment on column subledger.quarantine_size.singleton is 'Always true';
 comment on column subledger.quarantine_size.bytes is 'Sum of quarantine.body_bytes; recomputed hourly';
 
--- Refund requests ---------------------------------------------------------------------------------------------------
+-- Refund requests ====================================================================================================
+-- The answer to Apple about a purchase for which its customer requested a refund. Never anything without the customer's
+-- consent. The requests themselves are events; see view refund_request.
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.consumption_policy (
+  app                     text        not null,
+  product_id              text        not null,
+  stated_at               timestamptz not null,
+  sample_content_provided boolean     not null,
+  delivery_status         text        not null,
+  consumption_percentage  integer,
+  refund_preference       text,
+  constraint consumption_policy_pkey primary key (app, product_id),
+  constraint consumption_policy_app_check check (app <> ''),
+  constraint consumption_policy_product_id_check check (product_id <> ''),
+  constraint consumption_policy_delivery_status_check check (
+    delivery_status in (
+      'DELIVERED', 'UNDELIVERED_QUALITY_ISSUE', 'UNDELIVERED_WRONG_ITEM', 'UNDELIVERED_SERVER_OUTAGE',
+      'UNDELIVERED_OTHER'
+    )
+  ),
+  constraint consumption_policy_consumption_percentage_check check (consumption_percentage between 0 and 100000),
+  constraint consumption_policy_undelivered_check check (consumption_percentage = 0 or delivery_status = 'DELIVERED'),
+  constraint consumption_policy_refund_preference_check
+    check (refund_preference in ('DECLINE', 'GRANT_FULL', 'GRANT_PRORATED'))
+);
+
+grant select, insert, update, delete on subledger.consumption_policy to subledger_products;
+grant select on subledger.consumption_policy to subledger_poller, subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.consumption_policy is
   'The answer to Apple about purchases of a product for which a refund is requested. A policy states that '
@@ -2444,6 +2484,57 @@ comment on column subledger.consumption_policy.consumption_percentage is
   'How much was consumed, in thousandths of a percent; null if not stated. Not for auto-renewable subscriptions';
 comment on column subledger.consumption_policy.refund_preference is
   'DECLINE, GRANT_FULL or GRANT_PRORATED; null for no preference';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.consumption_answer (
+  stream_id               integer     not null,
+  position                bigint      not null,
+  transaction_id          text        not null,
+  deadline_at             timestamptz not null,
+  stated_by               text        not null,
+  stated_at               timestamptz not null,
+  sample_content_provided boolean,
+  delivery_status         text,
+  consumption_percentage  integer,
+  refund_preference       text,
+  state                   text        not null,
+  attempts                integer     not null default 0,
+  next_at                 timestamptz,
+  asked_at                timestamptz,
+  problem                 text,
+  constraint consumption_answer_pkey primary key (stream_id, position),
+  constraint consumption_answer_stated_by_check check (stated_by in ('policy', 'backend')),
+  constraint consumption_answer_consent_check check (
+    (state = 'no_consent') = (sample_content_provided is null)
+    and (state = 'no_consent') = (delivery_status is null)
+    and (state <> 'no_consent' or num_nonnulls(consumption_percentage, refund_preference) = 0)
+  ),
+  constraint consumption_answer_delivery_status_check check (
+    delivery_status in (
+      'DELIVERED', 'UNDELIVERED_QUALITY_ISSUE', 'UNDELIVERED_WRONG_ITEM', 'UNDELIVERED_SERVER_OUTAGE',
+      'UNDELIVERED_OTHER'
+    )
+  ),
+  constraint consumption_answer_consumption_percentage_check check (consumption_percentage between 0 and 100000),
+  constraint consumption_answer_undelivered_check check (consumption_percentage = 0 or delivery_status = 'DELIVERED'),
+  constraint consumption_answer_refund_preference_check
+    check (refund_preference in ('DECLINE', 'GRANT_FULL', 'GRANT_PRORATED')),
+  constraint consumption_answer_state_check check (state in ('pending', 'accepted', 'refused', 'late', 'no_consent')),
+  constraint consumption_answer_attempts_check check (attempts >= 0),
+  constraint consumption_answer_next_at_check check ((state = 'pending') = (next_at is not null)),
+  constraint consumption_answer_asked_at_check check (state <> 'accepted' or asked_at is not null),
+  constraint consumption_answer_problem_check check (state <> 'refused' or problem is not null)
+);
+
+-- Finds the answers to send.
+create index consumption_answer_next_at_idx on subledger.consumption_answer (stream_id, next_at)
+  where state = 'pending';
+
+grant select, insert, update on subledger.consumption_answer to subledger_receiver, subledger_poller;
+grant select on subledger.consumption_answer to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.consumption_answer is
   'The answer to Apple about a purchase for which a refund was requested: one row for each refund_request that '
@@ -2545,7 +2636,49 @@ comment on column subledger.refund_request.decision is 'granted or declined; nul
 comment on column subledger.refund_request.decided_at is 'When';
 comment on column subledger.refund_request.reversed_at is 'When a granted refund was reversed; null if it was not';
 
--- Endpoints ---------------------------------------------------------------------------------------------------------
+grant select on subledger.refund_request to subledger_receiver, subledger_poller, subledger_reader, subledger_analyst;
+
+-- Endpoints ==========================================================================================================
+-- Where changes are delivered and notifications are passed on. The cursor of an endpoint passes what was delivered, and
+-- what is recorded as waiting, so only that has rows. Secrets are in a file, never here.
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.endpoint (
+  endpoint_id   text        not null,
+  purpose       text        not null,
+  app           text        not null,
+  environment   text        not null,
+  url           text        not null,
+  kinds         text[],
+  signature     text        not null,
+  state         text        not null default 'active',
+  disabled_for  text,
+  disabled_at   timestamptz,
+  created_at    timestamptz not null,
+  constraint endpoint_pkey primary key (endpoint_id),
+  constraint endpoint_endpoint_id_check check (endpoint_id ~ '^(end|fwd)_[0-9a-f]{16}$'),
+  constraint endpoint_purpose_check check (purpose = case left(endpoint_id, 3) when 'end' then 'changes' else 'events' end),
+  constraint endpoint_app_check check (app <> ''),
+  constraint endpoint_environment_check
+    check (environment in ('production', 'sandbox', 'xcode', 'local_testing', 'unknown')),
+  constraint endpoint_url_check check (url ~ '^https?://'),
+  constraint endpoint_kinds_check check (cardinality(kinds) > 0),
+  constraint endpoint_signature_check check (signature in ('v1', 'v1a', 'none')),
+  constraint endpoint_state_check check (state in ('active', 'disabled')),
+  constraint endpoint_disabled_check check (
+    (state = 'disabled') = (disabled_at is not null)
+    and (disabled_at is null) = (disabled_for is null)
+    and disabled_for in ('operator', 'gone', 'failing', 'removed')
+  )
+);
+
+-- URLs of endpoints can contain secrets, so analysts may not read them. The apps file names those of notifications, and
+-- the poller records these.
+grant select, insert, update on subledger.endpoint to subledger_products, subledger_poller;
+grant select on subledger.endpoint to subledger_reader;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.endpoint is 'Where changes are delivered, or notifications are passed on';
 comment on column subledger.endpoint.endpoint_id is
@@ -2567,6 +2700,25 @@ comment on column subledger.endpoint.disabled_for is
 comment on column subledger.endpoint.disabled_at is 'When, by our clock';
 comment on column subledger.endpoint.created_at is 'When it was added, by our clock';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.endpoint_cursor (
+  endpoint_id   text        not null,
+  number        bigint      not null,
+  generation    bigint      not null default 0,
+  failing_since timestamptz,
+  succeeded_at  timestamptz,
+  constraint endpoint_cursor_pkey primary key (endpoint_id),
+  constraint endpoint_cursor_number_check check (number >= 0),
+  constraint endpoint_cursor_generation_check check (generation >= 0)
+)
+with (fillfactor = 10);
+
+grant select, insert, update on subledger.endpoint_cursor to subledger_products, subledger_poller;
+grant select on subledger.endpoint_cursor to subledger_reader;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.endpoint_cursor is 'Up to where each endpoint was served';
 comment on column subledger.endpoint_cursor.number is
   'change.number or event.position: everything up to it was delivered, is of no interest to the endpoint, or has a row in '
@@ -2576,6 +2728,28 @@ comment on column subledger.endpoint_cursor.generation is
 comment on column subledger.endpoint_cursor.failing_since is
   'The first failed attempt after the last success; null if the last attempt succeeded';
 comment on column subledger.endpoint_cursor.succeeded_at is 'The last success; null if there was none';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.endpoint_delivery (
+  endpoint_id text        not null,
+  number      bigint      not null,
+  line        text        not null,
+  state       text        not null,
+  attempts    integer     not null,
+  next_at     timestamptz,
+  ended_at    timestamptz,
+  constraint endpoint_delivery_pkey primary key (endpoint_id, number),
+  constraint endpoint_delivery_number_check check (number > 0),
+  constraint endpoint_delivery_state_check check (state in ('waiting', 'exhausted')),
+  constraint endpoint_delivery_attempts_check check (attempts >= 0),
+  constraint endpoint_delivery_ended_at_check check ((state = 'exhausted') = (ended_at is not null))
+);
+
+grant select, insert, update, delete on subledger.endpoint_delivery to subledger_products, subledger_poller;
+grant select on subledger.endpoint_delivery to subledger_reader;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.endpoint_delivery is 'Messages up to the cursor that were not delivered';
 comment on column subledger.endpoint_delivery.number is 'See endpoint_cursor.number';
@@ -2588,6 +2762,24 @@ comment on column subledger.endpoint_delivery.next_at is
   'When it is due; null if it waits for those before it in its line';
 comment on column subledger.endpoint_delivery.ended_at is 'When its last attempt failed';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.endpoint_attempt (
+  endpoint_id  text        not null,
+  attempted_at timestamptz not null,
+  number       bigint      not null,
+  result       text        not null,
+  status       integer,
+  milliseconds integer     not null,
+  constraint endpoint_attempt_pkey primary key (endpoint_id, attempted_at, number),
+  constraint endpoint_attempt_milliseconds_check check (milliseconds >= 0)
+);
+
+grant select, insert, delete on subledger.endpoint_attempt to subledger_poller;
+grant select on subledger.endpoint_attempt to subledger_products, subledger_reader;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.endpoint_attempt is 'The attempts of the last 30 days';
 comment on column subledger.endpoint_attempt.attempted_at is 'When it began';
 comment on column subledger.endpoint_attempt.number is 'See endpoint_cursor.number';
@@ -2596,7 +2788,33 @@ comment on column subledger.endpoint_attempt.result is
 comment on column subledger.endpoint_attempt.status is 'The HTTP status; null without a response';
 comment on column subledger.endpoint_attempt.milliseconds is 'Until the response was read, or the attempt failed';
 
--- Tokens ------------------------------------------------------------------------------------------------------------
+-- Tokens =============================================================================================================
+-- Backends send a token with each request to the private listener. A token is valid for all streams. The owner of the
+-- schema creates and revokes tokens; the server reads them as subledger_authenticator, which also keeps the logins to the
+-- console, and can read no other table.
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.token (
+  token_id      text        not null,
+  secret_sha256 bytea       not null,
+  scope         text        not null,
+  name          text        not null,
+  created_at    timestamptz not null default now(),
+  revoked_at    timestamptz,
+  app           text,
+  constraint token_pkey primary key (token_id),
+  constraint token_token_id_check check (token_id ~ '^[0-9a-f]{12}$'),
+  constraint token_secret_sha256_check check (octet_length(secret_sha256) = 32),
+  constraint token_scope_check check (scope in ('publishable', 'submit', 'read', 'link', 'webhooks', 'admin')),
+  constraint token_app_check check ((app is not null) = (scope = 'publishable'))
+);
+
+create index token_in_force_idx on subledger.token (token_id) where revoked_at is null;
+
+grant select (token_id, secret_sha256, scope, revoked_at, app) on subledger.token to subledger_authenticator;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.token is
   'Access tokens for the private listener. A token cannot be derived from the stored values';
@@ -2609,6 +2827,27 @@ comment on column subledger.token.name is 'Holder of the token, in the operator'
 comment on column subledger.token.revoked_at is 'When it was revoked; null while it is active';
 comment on column subledger.token.app is 'The app of a publishable token; null for the others';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+-- Logins to the console. Secrets are random and only their digests are stored: reading the table does not let anyone in.
+create table subledger.console_session (
+  session_sha256 bytea       not null,
+  token_id       text        not null,
+  csrf           text        not null,
+  made           timestamptz not null default now(),
+  seen           timestamptz not null default now(),
+  expires        timestamptz not null,
+  constraint console_session_pkey primary key (session_sha256),
+  constraint console_session_session_sha256_check check (octet_length(session_sha256) = 32),
+  constraint console_session_csrf_check check (csrf ~ '^[0-9a-f]{64}$'),
+  constraint console_session_expires_check check (expires > made)
+);
+
+grant select, insert, delete on subledger.console_session to subledger_authenticator;
+grant update (seen) on subledger.console_session to subledger_authenticator;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.console_session is
   'Logins to the console. A session ends when its token is revoked, at expires, and an hour after it was seen last';
 comment on column subledger.console_session.session_sha256 is 'SHA-256 of the cookie, 32 random bytes';
@@ -2618,13 +2857,27 @@ comment on column subledger.console_session.made is 'When it was made';
 comment on column subledger.console_session.seen is 'When it was last used, to within a minute';
 comment on column subledger.console_session.expires is 'When it ends at the latest';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.console_ticket (
+  ticket_sha256 bytea       not null,
+  token_id      text        not null,
+  expires       timestamptz not null,
+  constraint console_ticket_pkey primary key (ticket_sha256),
+  constraint console_ticket_ticket_sha256_check check (octet_length(ticket_sha256) = 32)
+);
+
+grant select, delete on subledger.console_ticket to subledger_authenticator;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
 comment on table subledger.console_ticket is
   'One-time logins to the console, from `subledger token link`. Using one deletes its row';
 comment on column subledger.console_ticket.ticket_sha256 is 'SHA-256 of the ticket, 32 random bytes';
 comment on column subledger.console_ticket.token_id is 'The token whose scope the session gets';
 comment on column subledger.console_ticket.expires is 'Until when it can be used';
 
--- Analysts ----------------------------------------------------------------------------------------------------------
+-- Analysts ===========================================================================================================
 -- Views for analysts. They are computed from the log and the projections when they are read, and nothing is
 -- accumulated: a late event corrects every figure it affects.
 --
@@ -2634,6 +2887,28 @@ comment on column subledger.console_ticket.expires is 'Until when it can be used
 -- own user ids.
 --
 -- Some are written for the planner, with a comment at the place.
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
+-- The comments of the release before, so that the block at the end of this chapter finds what is stated here and no more.
+do $$
+declare
+  found record;
+begin
+  for found in
+    select attrelid::regclass as relation, attname as name
+    from pg_attribute
+    join pg_class on pg_class.oid = attrelid
+    where relnamespace = 'analyst'::regnamespace
+      and relkind = 'v'
+      and attnum > 0
+      and not attisdropped
+      and col_description(attrelid, attnum) is not null
+  loop
+    execute format('comment on column %s.%I is null', found.relation, found.name);
+  end loop;
+end
+$$;
 
 create or replace view analyst.events as
 select
@@ -2659,25 +2934,23 @@ from subledger.event
 join subledger.stream using (stream_id);
 
 comment on view analyst.events is
-  'Every accepted notification and stored answer of the App Store, in commit order within its app and environment';
-comment on column analyst.events.app is 'Bundle ID';
-comment on column analyst.events.environment is 'production, sandbox, xcode, local_testing or unknown';
+  'Every accepted notification and stored answer of a store, in commit order within its app and environment';
 comment on column analyst.events.position is
   'From 1 without gaps within its app and environment; positions in other views refer to it';
 comment on column analyst.events.received_at is 'When it was received, by our clock';
 comment on column analyst.events.occurred_at is
-  'When Apple signed it; for V1, which has no such date, when it happened by the dates in it; for an answer about a '
-  'receipt, when Apple gave it';
+  'When the store signed or sent it; for V1, which has no such date, when it happened by the dates in it; for an '
+  'answer, when the store gave it';
 comment on column analyst.events.source is
   'apple-v1, apple-v2, apple-history for notifications that were fetched, apple-receipt for answers about receipts, '
   'apple-device for signed data of devices, apple-api for that of answers of the App Store Server API, google-rtdn for '
   'notifications of Google Play, google-api for answers of its Developer API, google-device for those about purchases '
   'that were handed in, google-voided for voided purchases, backend for customer links, or operator for changes at the '
   'store that an operator asked for';
-comment on column analyst.events.type is 'As Apple spells it; null if unreadable';
-comment on column analyst.events.subtype is 'As Apple spells it; V1 has none';
+comment on column analyst.events.type is 'As the store spells it; null if unreadable';
+comment on column analyst.events.subtype is 'As Apple spells it; V1 and Google Play have none';
 comment on column analyst.events.kind is 'What happened, in one vocabulary for all sources: see subledger.event';
-comment on column analyst.events.notification_uuid is 'Apple''s id of the notification; V1 has none';
+comment on column analyst.events.notification_uuid is 'The store''s id of the notification; V1 has none';
 comment on column analyst.events.fingerprint is
   'Equal for V1 notifications with the same content, most of which are one notification sent again with another '
   'receipt; null for other sources';
@@ -2752,14 +3025,12 @@ join subledger.stream using (stream_id);
 comment on view analyst.transactions is
   'Current state of every purchase and renewal. Only signed notifications (V2) contain price and currency: both are '
   'null if only V1 reported the purchase';
-comment on column analyst.transactions.app is 'Bundle ID';
-comment on column analyst.transactions.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.transactions.original_transaction_id is 'The subscription it belongs to';
 comment on column analyst.transactions.transaction_id is 'Apple''s id of the purchase';
 comment on column analyst.transactions.web_order_line_item_id is
   'Equal for copies of one period restored on several devices';
-comment on column analyst.transactions.product_id is 'What was bought';
-comment on column analyst.transactions.type is 'Type of the product, as Apple spells it; null in V1';
+comment on column analyst.transactions.type is
+  'Type of the product in Apple''s words, for Google Play too; null in V1 and if unknown';
 comment on column analyst.transactions.subscription_group_identifier is
   'Group of products of which only one is active at a time';
 comment on column analyst.transactions.quantity is 'Number bought';
@@ -2767,8 +3038,7 @@ comment on column analyst.transactions.purchase_date is 'When the period starts,
 comment on column analyst.transactions.original_purchase_date is 'When the subscription was first bought';
 comment on column analyst.transactions.expires_date is 'End of the period as reported; null if it does not expire';
 comment on column analyst.transactions.transaction_reason is 'PURCHASE or RENEWAL; null in V1';
-comment on column analyst.transactions.price is 'In the currency unit (Apple reports thousandths); null in V1';
-comment on column analyst.transactions.currency is 'ISO 4217; null in V1';
+comment on column analyst.transactions.price is 'In the currency unit; null in V1';
 comment on column analyst.transactions.storefront is 'Country of the store, ISO 3166-1 alpha-3; null in V1';
 comment on column analyst.transactions.is_family_shared is
   'Whether it is used by a family member, who does not pay for it';
@@ -2777,11 +3047,10 @@ comment on column analyst.transactions.is_trial is
 comment on column analyst.transactions.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back';
 comment on column analyst.transactions.offer_identifier is 'Name of the offer of any type';
 comment on column analyst.transactions.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT; null in V1';
-comment on column analyst.transactions.offer_period is 'Length of the offer, ISO 8601';
 comment on column analyst.transactions.is_upgraded is 'Whether an upgrade replaced it, according to Apple';
 comment on column analyst.transactions.revocation_date is 'When it was refunded, or revoked from a family member';
 comment on column analyst.transactions.revocation_reason is '1 an issue with the app, 0 other';
-comment on column analyst.transactions.revocation_type is 'As Apple spells it; null in V1';
+comment on column analyst.transactions.revocation_type is 'In Apple''s words, for Google Play too; null in V1';
 comment on column analyst.transactions.refund is
   'full (counts as never bought), part (ended at revocation_date), null if not refunded';
 comment on column analyst.transactions.refund_percent is
@@ -2838,10 +3107,6 @@ comment on view analyst.plans is
   'Length of a product''s period, derived from its transactions because Apple does not report it: the most common '
   'length of those without an offer that are not charges of a year billed monthly. The short periods of the sandbox '
   'match no length, so they have no monthly value';
-comment on column analyst.plans.app is 'Bundle ID';
-comment on column analyst.plans.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.plans.stream_id is 'App and environment as one number';
-comment on column analyst.plans.product_id is 'The product';
 comment on column analyst.plans.length is 'P1W, P1M, P2M, P3M, P6M or P1Y';
 comment on column analyst.plans.months is 'The length in months; a year has 52 weeks';
 comment on column analyst.plans.transactions is 'Number of transactions of this length';
@@ -2924,20 +3189,12 @@ comment on view analyst.ordered_periods is
   'Periods of each subscription in order, with the periods before and after; refunded ones until the refund. If '
   'periods overlap, such as a purchase and its restored copy, the overlapping part of the later one is cut off: if '
   'nothing is left, starts_at is not before ends_at. Use analyst.held_periods, which omits such rows';
-comment on column analyst.ordered_periods.app is 'Bundle ID';
-comment on column analyst.ordered_periods.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.ordered_periods.stream_id is 'App and environment as one number';
-comment on column analyst.ordered_periods.original_transaction_id is 'The subscription';
 comment on column analyst.ordered_periods.transaction_id is
   'Transaction that pays for it; for grace, the period whose renewal failed';
-comment on column analyst.ordered_periods.product_id is 'The product';
-comment on column analyst.ordered_periods.payer_state is
-  'paying, trial (free), grace (access without payment), family (a family member pays), assigned (a seat: the organization or the group''s purchaser pays)';
 comment on column analyst.ordered_periods.cut is
   'Why it ended early: upgraded, family_revoked, refunded_in_part, refunded, revoked (by Google), switched_off (during '
   'grace)';
 comment on column analyst.ordered_periods.is_refunded is 'Whether the purchase was refunded in full';
-comment on column analyst.ordered_periods.starts_at is 'Inclusive';
 comment on column analyst.ordered_periods.ends_at is
   'Exclusive; grace and refunded periods end when the next period begins';
 comment on column analyst.ordered_periods.first_start is 'Start of the subscription''s first period';
@@ -2946,22 +3203,12 @@ comment on column analyst.ordered_periods.previous_cut is 'Why the previous peri
 comment on column analyst.ordered_periods.previous_product_id is 'Product of the previous period';
 comment on column analyst.ordered_periods.churned_at is
   'When access ended, if it ended with this period and began again later; null for the last end of access';
-comment on column analyst.ordered_periods.first_month is
-  'First monthly anniversary of the subscription''s start in the period; null if there is none';
-comment on column analyst.ordered_periods.last_month is
-  'Last monthly anniversary in the period, even if it is in the future';
 comment on column analyst.ordered_periods.price is
-  'In thousandths of the currency unit, as Apple reports it; null in V1';
-comment on column analyst.ordered_periods.currency is 'ISO 4217; null in V1';
-comment on column analyst.ordered_periods.price_period is
-  'Period that the price covers, ISO 8601, for an offer that was paid up front and for a yearly plan that is billed '
-  'monthly; null for the product''s own period';
-comment on column analyst.ordered_periods.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT';
-comment on column analyst.ordered_periods.offer_period is 'Length of the offer, ISO 8601';
+  'In thousandths of the currency unit; null in V1';
 comment on column analyst.ordered_periods.positions is
   'Positions of the events that reported the transaction, ascending; for grace, of the first one that reported it';
 comment on column analyst.ordered_periods.churn_reason is 'Why access ended at churned_at; see movements_detail';
-comment on column analyst.ordered_periods.reason_stated is 'Whether Apple stated the reason';
+comment on column analyst.ordered_periods.reason_stated is 'Whether the store stated the reason';
 comment on column analyst.ordered_periods.movement is
   'What its beginning is to the number of subscriptions: see movements_detail; null if nothing';
 
@@ -2983,9 +3230,7 @@ language sql immutable parallel safe as $$
 $$;
 
 comment on function analyst.day_from is 'First day whose 00:00 UTC is not before an instant';
-
 comment on function analyst.month_of is 'First day of the month of an instant, UTC';
-
 comment on function analyst.months_between is
   'The length of a period in months, in whole ones unless it is shorter than one';
 
@@ -3022,36 +3267,14 @@ comment on view analyst.held_periods is
   'and grace ends when a paid period begins. A fully refunded period ends at the refund, and one replaced by an '
   'upgrade when the upgrade began. Figures that count subscriptions use this view. Purchases that do not renew are '
   'omitted';
-comment on column analyst.held_periods.app is 'Bundle ID';
-comment on column analyst.held_periods.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.held_periods.stream_id is 'App and environment as one number';
-comment on column analyst.held_periods.original_transaction_id is 'The subscription';
 comment on column analyst.held_periods.transaction_id is
   'Transaction that pays for it; for grace, the period whose renewal failed';
-comment on column analyst.held_periods.product_id is 'The product';
-comment on column analyst.held_periods.payer_state is
-  'paying, trial (free), grace (access without payment), family (a family member pays), assigned (a seat: the organization or the group''s purchaser pays)';
 comment on column analyst.held_periods.cut is
   'Why it ended early: upgraded, family_revoked, refunded_in_part, refunded, revoked (by Google), switched_off (during '
   'grace)';
 comment on column analyst.held_periods.is_refunded is 'Whether the purchase was refunded in full';
-comment on column analyst.held_periods.starts_at is 'Inclusive';
-comment on column analyst.held_periods.ends_at is 'Exclusive';
-comment on column analyst.held_periods.first_day is 'First day whose 00:00 UTC lies in the period';
-comment on column analyst.held_periods.last_day is
-  'Last day whose 00:00 UTC lies in the period; before first_day if there is none';
 comment on column analyst.held_periods.first_start is 'Start of the subscription''s first period';
-comment on column analyst.held_periods.first_month is
-  'First monthly anniversary of the subscription''s start in the period; null if there is none';
-comment on column analyst.held_periods.last_month is
-  'Last monthly anniversary in the period, even if it is in the future';
-comment on column analyst.held_periods.price is 'In thousandths of the currency unit, as Apple reports it; null in V1';
-comment on column analyst.held_periods.currency is 'ISO 4217; null in V1';
-comment on column analyst.held_periods.price_period is
-  'Period that the price covers, ISO 8601, for an offer that was paid up front and for a yearly plan that is billed '
-  'monthly; null for the product''s own period';
-comment on column analyst.held_periods.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT';
-comment on column analyst.held_periods.offer_period is 'Length of the offer, ISO 8601';
+comment on column analyst.held_periods.price is 'In thousandths of the currency unit; null in V1';
 comment on column analyst.held_periods.positions is
   'Positions of the events that reported the transaction, ascending; for grace, of the first one that reported it';
 
@@ -3084,33 +3307,12 @@ where not is_refunded;
 comment on view analyst.periods is
   'held_periods without the fully refunded ones, which count as never bought: figures of money and of trials use this '
   'view';
-comment on column analyst.periods.app is 'Bundle ID';
-comment on column analyst.periods.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.periods.stream_id is 'App and environment as one number';
-comment on column analyst.periods.original_transaction_id is 'The subscription';
 comment on column analyst.periods.transaction_id is
   'Transaction that pays for it; for grace, the period whose renewal failed';
-comment on column analyst.periods.product_id is 'The product';
-comment on column analyst.periods.payer_state is
-  'paying, trial (free), grace (access without payment), family (a family member pays), assigned (a seat: the organization or the group''s purchaser pays)';
 comment on column analyst.periods.cut is
   'Why it ended early: upgraded, family_revoked, refunded_in_part, revoked (by Google), switched_off (during grace)';
-comment on column analyst.periods.starts_at is 'Inclusive';
-comment on column analyst.periods.ends_at is 'Exclusive';
-comment on column analyst.periods.first_day is 'First day whose 00:00 UTC lies in the period';
-comment on column analyst.periods.last_day is
-  'Last day whose 00:00 UTC lies in the period; before first_day if there is none';
 comment on column analyst.periods.first_start is 'Start of the subscription''s first period';
-comment on column analyst.periods.first_month is
-  'First monthly anniversary of the subscription''s start in the period; null if there is none';
-comment on column analyst.periods.last_month is 'Last monthly anniversary in the period, even if it is in the future';
-comment on column analyst.periods.price is 'In thousandths of the currency unit, as Apple reports it; null in V1';
-comment on column analyst.periods.currency is 'ISO 4217; null in V1';
-comment on column analyst.periods.price_period is
-  'Period that the price covers, ISO 8601, for an offer that was paid up front and for a yearly plan that is billed '
-  'monthly; null for the product''s own period';
-comment on column analyst.periods.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT';
-comment on column analyst.periods.offer_period is 'Length of the offer, ISO 8601';
+comment on column analyst.periods.price is 'In thousandths of the currency unit; null in V1';
 comment on column analyst.periods.positions is
   'Positions of the events that reported the transaction, ascending; for grace, of the first one that reported it';
 
@@ -3133,21 +3335,9 @@ where (first_day <= last_day) is distinct from false;
 
 comment on view analyst.active_subscriptions_detail is
   'The period for which a subscription counts in active_subscriptions, on each day from first_day to last_day';
-comment on column analyst.active_subscriptions_detail.app is 'Bundle ID';
-comment on column analyst.active_subscriptions_detail.environment is
-  'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.active_subscriptions_detail.stream_id is 'App and environment as one number';
 comment on column analyst.active_subscriptions_detail.payer_state is 'paying, trial, grace, family or assigned';
-comment on column analyst.active_subscriptions_detail.product_id is 'The product';
-comment on column analyst.active_subscriptions_detail.original_transaction_id is 'The subscription';
 comment on column analyst.active_subscriptions_detail.transaction_id is
   'Transaction that pays for the period; for grace, the one whose renewal failed';
-comment on column analyst.active_subscriptions_detail.starts_at is 'Inclusive';
-comment on column analyst.active_subscriptions_detail.ends_at is 'Exclusive';
-comment on column analyst.active_subscriptions_detail.first_day is 'First day whose 00:00 UTC lies in the period';
-comment on column analyst.active_subscriptions_detail.last_day is 'Last day whose 00:00 UTC lies in the period';
-comment on column analyst.active_subscriptions_detail.positions is
-  'Positions of the events that reported the transaction';
 
 create or replace view analyst.active_subscriptions as
 with alike as (
@@ -3199,9 +3389,6 @@ comment on view analyst.active_subscriptions is
   'use the first day of the next month. A fully refunded period counts until the refund. A missing row means zero. '
   'From active_subscriptions_detail';
 comment on column analyst.active_subscriptions.day is 'Counted at 00:00 UTC of this day';
-comment on column analyst.active_subscriptions.app is 'Bundle ID';
-comment on column analyst.active_subscriptions.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.active_subscriptions.product_id is 'The product';
 comment on column analyst.active_subscriptions.paying is 'Subscriptions in a period that the customer pays for';
 comment on column analyst.active_subscriptions.in_trial is 'Subscriptions in a free trial';
 comment on column analyst.active_subscriptions.in_grace is
@@ -3273,9 +3460,6 @@ comment on view analyst.movements_detail is
   'directly after one). Grace is access, and an upgrade is a change of plan. A fully refunded period ends at the '
   'refund. Family members are left out';
 comment on column analyst.movements_detail.month is 'First day of the month of at, UTC';
-comment on column analyst.movements_detail.app is 'Bundle ID';
-comment on column analyst.movements_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.movements_detail.stream_id is 'App and environment as one number';
 comment on column analyst.movements_detail.product_id is
   'Product of the period that began; for trial_lost and churn, of the one that ended';
 comment on column analyst.movements_detail.movement is
@@ -3286,12 +3470,11 @@ comment on column analyst.movements_detail.cohort is 'First day of the month in 
 comment on column analyst.movements_detail.payer_state is 'payer_state of that period: paying, trial or grace';
 comment on column analyst.movements_detail.churn_reason is
   'Why it ended: refund, voluntary (auto-renewal switched off), billing (the renewal was not charged), price (a price '
-  'increase was not accepted), unavailable (the product was no longer for sale), other (not named by Apple), unknown. '
+  'increase was not accepted), unavailable (the product was no longer for sale), other (not named by the store), unknown. '
   'Reports that came after access had begun again do not count';
 comment on column analyst.movements_detail.reason_stated is
-  'Whether Apple stated the reason, by a refund or an expiration intent. If not, it is inferred from the renewal in '
+  'Whether the store stated the reason, by a refund or an expiration intent. If not, it is inferred from the renewal in '
   'force when access ended: switched off, or in billing retry';
-comment on column analyst.movements_detail.original_transaction_id is 'The subscription';
 comment on column analyst.movements_detail.transaction_id is 'Transaction of that period';
 comment on column analyst.movements_detail.positions is
   'Positions of the events that reported the transaction; for trial_lost and churn, of the period that ended';
@@ -3336,9 +3519,6 @@ join subledger.stream using (stream_id);
 
 comment on view analyst.movements is
   'How subscriptions began, ended and continued in each month, by product. From movements_detail';
-comment on column analyst.movements.month is 'First day of the month, UTC. The current month is incomplete';
-comment on column analyst.movements.app is 'Bundle ID';
-comment on column analyst.movements.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.movements.product_id is
   'Product of the periods that began; for trials_lost and churned, of those that ended';
 comment on column analyst.movements.trial_starts is 'Subscriptions that began with a free trial';
@@ -3381,17 +3561,12 @@ comment on view analyst.churn_rate_detail is
   'Every end of access to a subscription that was paying or in grace, with its cause: voluntary (auto-renewal switched '
   'off, or a price increase not accepted), involuntary (the renewal was not charged), other';
 comment on column analyst.churn_rate_detail.month is 'First day of the month of at, UTC';
-comment on column analyst.churn_rate_detail.app is 'Bundle ID';
-comment on column analyst.churn_rate_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.churn_rate_detail.stream_id is 'App and environment as one number';
 comment on column analyst.churn_rate_detail.product_id is 'Product of the period that ended';
 comment on column analyst.churn_rate_detail.at is 'When access ended';
 comment on column analyst.churn_rate_detail.cause is 'voluntary, involuntary or other';
 comment on column analyst.churn_rate_detail.churn_reason is 'See movements_detail';
-comment on column analyst.churn_rate_detail.reason_stated is 'Whether Apple stated the reason; if not, it is inferred';
-comment on column analyst.churn_rate_detail.original_transaction_id is 'The subscription';
+comment on column analyst.churn_rate_detail.reason_stated is 'Whether the store stated the reason; if not, it is inferred';
 comment on column analyst.churn_rate_detail.transaction_id is 'Transaction of the period that ended';
-comment on column analyst.churn_rate_detail.positions is 'Positions of the events that reported the transaction';
 
 create or replace view analyst.churn_rate as
 with opening as (
@@ -3435,9 +3610,6 @@ comment on view analyst.churn_rate is
   'Subscriptions that ended in each month, as a share of those that were paying or in grace at its start, by product. '
   'Trials are not included. A subscription that began in the month can end in it, so the share can exceed 100 percent, '
   'above all for weekly plans. From active_subscriptions and churn_rate_detail';
-comment on column analyst.churn_rate.month is 'First day of the month, UTC. The current month is incomplete';
-comment on column analyst.churn_rate.app is 'Bundle ID';
-comment on column analyst.churn_rate.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.churn_rate.product_id is 'The product; of those that ended, the last one';
 comment on column analyst.churn_rate.subscriptions is
   'Subscriptions paying or in grace at 00:00 UTC of the first day of the month';
@@ -3469,15 +3641,11 @@ comment on view analyst.customers is
   'Customers with their subscriptions and one-time purchases: one row for each interval in which a subscription '
   'belongs to a customer. Under the policy shared, several customers can own a subscription at the same time. A '
   'customer is identified by app, environment, customer_kind and customer_id';
-comment on column analyst.customers.app is 'Bundle ID';
-comment on column analyst.customers.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.customers.stream_id is 'App and environment as one number';
 comment on column analyst.customers.customer_kind is
   'link: a customer of the backend; account: an app user that no backend has linked; subscription: a store account '
   'whose app user is not known';
 comment on column analyst.customers.customer_id is
   'The backend''s own id, the appAccountToken, or the smallest original_transaction_id of the store account';
-comment on column analyst.customers.original_transaction_id is 'The subscription';
 comment on column analyst.customers.starts_at is 'Inclusive; -infinity for the first owner';
 comment on column analyst.customers.ends_at is 'Exclusive; infinity for the current owner';
 comment on column analyst.customers.reason is
@@ -3534,17 +3702,9 @@ comment on view analyst.customer_periods is
   'When a customer held a subscription: held_periods, as far as the subscription belonged to the customer. The periods '
   'of a customer with several subscriptions overlap. The last three columns say until when the customer''s earlier '
   'periods lasted, so that each instant can be counted once. Family members are left out';
-comment on column analyst.customer_periods.app is 'Bundle ID';
-comment on column analyst.customer_periods.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.customer_periods.stream_id is 'App and environment as one number';
-comment on column analyst.customer_periods.customer_kind is 'See customers';
-comment on column analyst.customer_periods.customer_id is 'See customers';
-comment on column analyst.customer_periods.original_transaction_id is 'The subscription';
 comment on column analyst.customer_periods.transaction_id is
   'Transaction that pays for it; for grace, the period whose renewal failed';
 comment on column analyst.customer_periods.payer_state is 'paying, grace or trial';
-comment on column analyst.customer_periods.starts_at is 'Inclusive';
-comment on column analyst.customer_periods.ends_at is 'Exclusive';
 comment on column analyst.customer_periods.held_until is
   'Latest end of the customer''s periods that began before it; null for the first one';
 comment on column analyst.customer_periods.past_trial_until is 'The same, of those that are paying or grace';
@@ -3616,8 +3776,6 @@ comment on view analyst.active_customers is
   'holds: as paying if any of them is, else in grace if any is, else in trial. Family members are left out. A missing '
   'row means zero. From customer_periods';
 comment on column analyst.active_customers.day is 'Counted at 00:00 UTC of this day';
-comment on column analyst.active_customers.app is 'Bundle ID';
-comment on column analyst.active_customers.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.active_customers.paying is 'Customers who pay for at least one subscription';
 comment on column analyst.active_customers.in_trial is 'Customers with free trials only';
 comment on column analyst.active_customers.in_grace is
@@ -3708,12 +3866,6 @@ comment on view analyst.customer_movements_detail is
   'else with churn. If the customer still holds another subscription, the end of one after a paid period or grace is a '
   'contraction. Family members are left out. From customer_periods and movements_detail';
 comment on column analyst.customer_movements_detail.month is 'First day of the month of at, UTC';
-comment on column analyst.customer_movements_detail.app is 'Bundle ID';
-comment on column analyst.customer_movements_detail.environment is
-  'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.customer_movements_detail.stream_id is 'App and environment as one number';
-comment on column analyst.customer_movements_detail.customer_kind is 'See customers';
-comment on column analyst.customer_movements_detail.customer_id is 'See customers';
 comment on column analyst.customer_movements_detail.movement is 'new, returned, contraction, churn or trial_lost';
 comment on column analyst.customer_movements_detail.at is
   'When access began or ended; for contraction, when a subscription ended';
@@ -3722,7 +3874,7 @@ comment on column analyst.customer_movements_detail.churn_reason is
   'begins. If several ended at the same time, the reason of one: after a paid period rather than a trial, and known '
   'rather than unknown';
 comment on column analyst.customer_movements_detail.reason_stated is
-  'Whether Apple stated the reason; if not, it is inferred. Null if transferred';
+  'Whether the store stated the reason; if not, it is inferred. Null if transferred';
 
 create or replace view analyst.customer_movements as
 with counted as (
@@ -3757,9 +3909,6 @@ join subledger.stream using (stream_id);
 comment on view analyst.customer_movements is
   'How many customers gained and lost access in each month. The customers at the start of a month, with net, are those '
   'at its end. From customer_movements_detail';
-comment on column analyst.customer_movements.month is 'First day of the month, UTC. The current month is incomplete';
-comment on column analyst.customer_movements.app is 'Bundle ID';
-comment on column analyst.customer_movements.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.customer_movements.new is 'Customers who had access for the first time, trials included';
 comment on column analyst.customer_movements.returned is 'Customers who had access again after a time without';
 comment on column analyst.customer_movements.trials_lost is 'Customers whose access ended after free trials only';
@@ -3809,9 +3958,6 @@ comment on view analyst.customer_churn_rate is
   'Customers whose last subscription ended in each month, as a share of those who were paying or in grace at its '
   'start. Trials are not included. The rate of subscriptions is churn_rate. From active_customers and '
   'customer_movements_detail';
-comment on column analyst.customer_churn_rate.month is 'First day of the month, UTC. The current month is incomplete';
-comment on column analyst.customer_churn_rate.app is 'Bundle ID';
-comment on column analyst.customer_churn_rate.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.customer_churn_rate.customers is
   'Customers paying or in grace at 00:00 UTC of the first day of the month';
 comment on column analyst.customer_churn_rate.churned is 'See customer_movements';
@@ -3847,7 +3993,6 @@ $$;
 comment on function analyst.price_months is
   'Number of months that a price covers: the offer''s if it was paid up front, 1 if a year is billed '
   'monthly, and the plan''s if neither';
-
 comment on function analyst.monthly_price is
   'A price, in thousandths, per month: in the currency unit, rounded to thousandths';
 
@@ -3876,21 +4021,11 @@ where periods.payer_state = 'paying'
 comment on view analyst.mrr_detail is
   'Monthly value of a paid period, on each day from first_day to last_day. Trials, grace and family members are left '
   'out. mrr is null if the price is unknown (V1) or the length of the plan is (short periods of the sandbox)';
-comment on column analyst.mrr_detail.app is 'Bundle ID';
-comment on column analyst.mrr_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.mrr_detail.stream_id is 'App and environment as one number';
-comment on column analyst.mrr_detail.currency is 'ISO 4217; null in V1';
-comment on column analyst.mrr_detail.product_id is 'The product';
-comment on column analyst.mrr_detail.original_transaction_id is 'The subscription';
-comment on column analyst.mrr_detail.transaction_id is 'The purchase';
 comment on column analyst.mrr_detail.price is 'Price of the period, in the currency unit; null in V1';
 comment on column analyst.mrr_detail.months is
   'Number of months that the price covers: the offer''s if it was paid up front, 1 if a year is billed '
   'monthly, and the plan''s if neither';
 comment on column analyst.mrr_detail.mrr is 'price divided by months, rounded to thousandths';
-comment on column analyst.mrr_detail.first_day is 'First day whose 00:00 UTC lies in the period';
-comment on column analyst.mrr_detail.last_day is 'Last day whose 00:00 UTC lies in the period';
-comment on column analyst.mrr_detail.positions is 'Positions of the events that reported the transaction';
 
 create or replace view analyst.mrr as
 with alike as (
@@ -3958,8 +4093,6 @@ comment on view analyst.mrr is
   'Monthly recurring revenue by currency at 00:00 UTC of each day up to today. A missing row means zero. From '
   'mrr_detail';
 comment on column analyst.mrr.day is 'Counted at 00:00 UTC of this day';
-comment on column analyst.mrr.app is 'Bundle ID';
-comment on column analyst.mrr.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.mrr.currency is 'ISO 4217; null if only V1 reported the purchase, without a price';
 comment on column analyst.mrr.subscriptions is 'Paying subscriptions whose price and plan length are known';
 comment on column analyst.mrr.mrr is 'Their monthly value, in the currency unit, before Apple''s share';
@@ -4016,13 +4149,8 @@ comment on view analyst.trials_detail is
   'Every free trial, and whether a paid period followed, immediately or later. A paid period that was refunded in '
   'full does not count';
 comment on column analyst.trials_detail.month is 'First day of the month in which the trial began, UTC';
-comment on column analyst.trials_detail.app is 'Bundle ID';
-comment on column analyst.trials_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.trials_detail.product_id is 'The product on trial';
-comment on column analyst.trials_detail.original_transaction_id is 'The subscription';
 comment on column analyst.trials_detail.transaction_id is 'Transaction of the trial';
-comment on column analyst.trials_detail.starts_at is 'Inclusive';
-comment on column analyst.trials_detail.ends_at is 'Exclusive';
 comment on column analyst.trials_detail.outcome is
   'converted, running, retried (Apple is still retrying the charge), or lost';
 comment on column analyst.trials_detail.converted_at is 'Start of the first paid period after it';
@@ -4050,8 +4178,6 @@ group by trials_detail.month, trials_detail.app, trials_detail.environment, tria
 comment on view analyst.trials is
   'Free trials of subscriptions by the month of their start, and their outcomes. From trials_detail';
 comment on column analyst.trials.month is 'First day of the month in which the trial began, UTC';
-comment on column analyst.trials.app is 'Bundle ID';
-comment on column analyst.trials.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.trials.product_id is 'The product on trial';
 comment on column analyst.trials.trials is 'Trials that began';
 comment on column analyst.trials.converted is 'Trials followed by a paid period';
@@ -4083,7 +4209,6 @@ language sql immutable parallel safe as $$
 $$;
 
 comment on function analyst.calendar_months is 'Number of calendar months between two times';
-
 comment on function analyst.months_since is
   'Last monthly anniversary of an instant, at its time of day in UTC, that is before another instant';
 
@@ -4111,14 +4236,10 @@ comment on view analyst.retention_detail is
   'Every period with the monthly anniversaries of its subscription''s start that lie in it. Family members are left '
   'out; grace counts as access, and a fully refunded period until the refund';
 comment on column analyst.retention_detail.cohort is 'First day of the month in which the subscription started, UTC';
-comment on column analyst.retention_detail.app is 'Bundle ID';
-comment on column analyst.retention_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.retention_detail.original_transaction_id is 'The subscription';
 comment on column analyst.retention_detail.transaction_id is 'Transaction that pays for the period';
 comment on column analyst.retention_detail.first_month is 'First anniversary in the period; 0 is the start itself';
 comment on column analyst.retention_detail.last_month is 'Last anniversary in the period';
 comment on column analyst.retention_detail.months_reached is 'Last anniversary that is not in the future';
-comment on column analyst.retention_detail.positions is 'Positions of the events that reported the transaction';
 
 create or replace view analyst.retention as
 with held as (
@@ -4152,8 +4273,6 @@ comment on view analyst.retention is
   'How many subscriptions started in a month had access a number of months after their own start, up to today. If a '
   'log no longer receives events, all of its subscriptions appear to have ended. From retention_detail';
 comment on column analyst.retention.cohort is 'First day of the month in which they started, UTC';
-comment on column analyst.retention.app is 'Bundle ID';
-comment on column analyst.retention.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.retention.months_since is
   'Whole months since the start of each subscription; 0 is the start itself';
 comment on column analyst.retention.subscriptions is 'Subscriptions that started';
@@ -4223,15 +4342,7 @@ comment on view analyst.renewal_retention_detail is
   'Trials, payments with an offer before the run, and family members are left out';
 comment on column analyst.renewal_retention_detail.cohort is
   'First day of the month in which the run''s first payment was made, UTC';
-comment on column analyst.renewal_retention_detail.app is 'Bundle ID';
-comment on column analyst.renewal_retention_detail.environment is
-  'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.renewal_retention_detail.stream_id is 'App and environment as one number';
 comment on column analyst.renewal_retention_detail.product_id is 'Product of the run';
-comment on column analyst.renewal_retention_detail.price_period is
-  'Period that the price covers, ISO 8601, for an offer that was paid up front and for a yearly plan that is billed '
-  'monthly; null for the product''s own period';
-comment on column analyst.renewal_retention_detail.original_transaction_id is 'The subscription';
 comment on column analyst.renewal_retention_detail.transaction_id is 'The payment';
 comment on column analyst.renewal_retention_detail.renewal_number is
   'Number of the renewal in the run: 1 after the first payment';
@@ -4301,9 +4412,6 @@ comment on view analyst.renewal_retention is
   'renewal_retention_detail';
 comment on column analyst.renewal_retention.cohort is
   'First day of the month of the first payment at the standard price, UTC';
-comment on column analyst.renewal_retention.app is 'Bundle ID';
-comment on column analyst.renewal_retention.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.renewal_retention.product_id is 'The product';
 comment on column analyst.renewal_retention.length is
   'Length of the plan, see plans; P1M for a yearly plan that is billed monthly; null if unknown';
 comment on column analyst.renewal_retention.renewal_number is '1 for the renewal after the first payment';
@@ -4347,18 +4455,12 @@ comment on view analyst.refunds_detail is
   'Every purchase that is refunded and whose refund was not reversed. A purchase restored on several devices counts '
   'once. The purchases of a deleted Apple Account count as refunded';
 comment on column analyst.refunds_detail.month is 'First day of the month of the refund, UTC';
-comment on column analyst.refunds_detail.app is 'Bundle ID';
-comment on column analyst.refunds_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.refunds_detail.product_id is 'What was bought';
-comment on column analyst.refunds_detail.original_transaction_id is 'The subscription';
 comment on column analyst.refunds_detail.transaction_id is 'The refunded purchase';
 comment on column analyst.refunds_detail.revocation_date is 'When it was refunded';
 comment on column analyst.refunds_detail.refund is 'full or part';
 comment on column analyst.refunds_detail.revocation_reason is '1 an issue with the app, 0 other';
 comment on column analyst.refunds_detail.price is 'Price of the purchase, in the currency unit; null in V1';
 comment on column analyst.refunds_detail.amount is 'Refunded amount; null if the price or the percentage is unknown';
-comment on column analyst.refunds_detail.currency is 'ISO 4217; null in V1';
-comment on column analyst.refunds_detail.positions is 'Positions of the events that reported the purchase';
 
 create or replace view analyst.refunds as
 select
@@ -4377,10 +4479,6 @@ group by
 
 comment on view analyst.refunds is 'Refunds by the month in which they were made. From refunds_detail';
 comment on column analyst.refunds.month is 'First day of the month of the refund, UTC';
-comment on column analyst.refunds.app is 'Bundle ID';
-comment on column analyst.refunds.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.refunds.product_id is 'What was bought';
-comment on column analyst.refunds.currency is 'ISO 4217; null in V1';
 comment on column analyst.refunds.in_full is 'Purchases refunded in full, which count as never bought';
 comment on column analyst.refunds.in_part is 'Purchases refunded for the rest of their period';
 comment on column analyst.refunds.amount is 'Refunded amount, where known, in the currency unit';
@@ -4415,11 +4513,7 @@ comment on view analyst.refund_requests_detail is
   'Every refund request of a customer about which Apple asked, with the answer and the decision. Apple does not '
   'ask about every refund';
 comment on column analyst.refund_requests_detail.month is 'First day of the month in which Apple asked first, UTC';
-comment on column analyst.refund_requests_detail.app is 'Bundle ID';
 comment on column analyst.refund_requests_detail.environment is 'production or sandbox';
-comment on column analyst.refund_requests_detail.product_id is 'What was bought';
-comment on column analyst.refund_requests_detail.original_transaction_id is 'The subscription';
-comment on column analyst.refund_requests_detail.transaction_id is 'The purchase';
 comment on column analyst.refund_requests_detail.reason is 'The customer''s reason, as Apple spells it';
 comment on column analyst.refund_requests_detail.requests is 'How often Apple asked';
 comment on column analyst.refund_requests_detail.requested_at is 'When Apple asked first';
@@ -4457,9 +4551,7 @@ group by
 comment on view analyst.refund_requests is
   'Refund requests by the month in which Apple asked, and what it decided. From refund_requests_detail';
 comment on column analyst.refund_requests.month is 'First day of the month in which Apple asked first, UTC';
-comment on column analyst.refund_requests.app is 'Bundle ID';
 comment on column analyst.refund_requests.environment is 'production or sandbox';
-comment on column analyst.refund_requests.product_id is 'What was bought';
 comment on column analyst.refund_requests.reason is 'The customer''s reason, as Apple spells it';
 comment on column analyst.refund_requests.requests is 'Number of requests';
 comment on column analyst.refund_requests.answered is 'Those about which Apple accepted an answer';
@@ -4525,11 +4617,6 @@ comment on view analyst.refund_rate_detail is
   'Every paid purchase and renewal, and whether it stands refunded; a reversed refund does not. Free trials and family '
   'members are left out. A purchase restored on several devices counts once';
 comment on column analyst.refund_rate_detail.month is 'First day of the month of the purchase, UTC';
-comment on column analyst.refund_rate_detail.app is 'Bundle ID';
-comment on column analyst.refund_rate_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.refund_rate_detail.stream_id is 'App and environment as one number';
-comment on column analyst.refund_rate_detail.product_id is 'What was bought';
-comment on column analyst.refund_rate_detail.currency is 'ISO 4217; null in V1';
 comment on column analyst.refund_rate_detail.purchase_date is 'When it was bought, or when its period begins';
 comment on column analyst.refund_rate_detail.refund is 'full or part; null if not refunded';
 comment on column analyst.refund_rate_detail.revocation_date is
@@ -4542,9 +4629,6 @@ comment on column analyst.refund_rate_detail.developer_revenue is
   'null if it does not, and for Apple';
 comment on column analyst.refund_rate_detail.refunded_amount is
   'Refunded amount, in the currency unit; null if not refunded, or if the price or the percentage is unknown';
-comment on column analyst.refund_rate_detail.original_transaction_id is 'The subscription';
-comment on column analyst.refund_rate_detail.transaction_id is 'The purchase';
-comment on column analyst.refund_rate_detail.positions is 'Positions of the events that reported the purchase';
 comment on column analyst.refund_rate_detail.storefront is 'See transactions';
 comment on column analyst.refund_rate_detail.offer_type is 'See transactions';
 comment on column analyst.refund_rate_detail.offer_identifier is 'See transactions';
@@ -4584,10 +4668,6 @@ comment on view analyst.refund_rate is
   'Purchases and renewals by their month, and which of them stand refunded now, whenever that happened. Recent months '
   'still rise, since a customer can ask for a refund for weeks. From refund_rate_detail';
 comment on column analyst.refund_rate.month is 'First day of the month of the purchases, UTC';
-comment on column analyst.refund_rate.app is 'Bundle ID';
-comment on column analyst.refund_rate.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.refund_rate.product_id is 'What was bought';
-comment on column analyst.refund_rate.currency is 'ISO 4217; null in V1';
 comment on column analyst.refund_rate.purchases is 'Number of paid purchases and renewals';
 comment on column analyst.refund_rate.refunded is 'Number of those that are refunded, in full or in part';
 comment on column analyst.refund_rate.refunded_percent is 'refunded as a percentage of purchases';
@@ -4724,10 +4804,7 @@ comment on view analyst.billing_retries_detail is
   'a commitment that is billed monthly); if only V1 reported it, a new purchase in that time looks the same. For Google: '
   'every grace period, and every account hold without one';
 comment on column analyst.billing_retries_detail.month is 'First day of the month in which the renewal was due, UTC';
-comment on column analyst.billing_retries_detail.app is 'Bundle ID';
-comment on column analyst.billing_retries_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.billing_retries_detail.product_id is 'Product of the period that could not be renewed';
-comment on column analyst.billing_retries_detail.original_transaction_id is 'The subscription';
 comment on column analyst.billing_retries_detail.transaction_id is
   'Transaction of the period that could not be renewed';
 comment on column analyst.billing_retries_detail.due_at is 'When that period ended';
@@ -4760,8 +4837,6 @@ comment on view analyst.billing_retries is
   'Renewals of subscriptions that failed, by the month in which they were due, and their outcomes. From '
   'billing_retries_detail';
 comment on column analyst.billing_retries.month is 'First day of the month in which the renewal was due, UTC';
-comment on column analyst.billing_retries.app is 'Bundle ID';
-comment on column analyst.billing_retries.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.billing_retries.product_id is 'Product of the periods that could not be renewed';
 comment on column analyst.billing_retries.failed is 'Renewals that failed';
 comment on column analyst.billing_retries.recovered_in_grace is 'Charged during grace, without a gap';
@@ -4849,15 +4924,12 @@ comment on view analyst.plan_changes_detail is
   'both products have the same duration, and at the next renewal if not. Google applies either at any time, so there the '
   'price per month decides. An item that is added beside another one is no change';
 comment on column analyst.plan_changes_detail.month is 'First day of the month of at, UTC';
-comment on column analyst.plan_changes_detail.app is 'Bundle ID';
-comment on column analyst.plan_changes_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.plan_changes_detail.from_product_id is 'Product before the change';
 comment on column analyst.plan_changes_detail.to_product_id is 'Product after the change';
 comment on column analyst.plan_changes_detail.direction is
   'up or down. Apple: immediately, in the middle of a period, or at a renewal. Google: to a higher or a lower price per '
   'month; null if it is the same, or if a price is not known';
 comment on column analyst.plan_changes_detail.at is 'When it took effect';
-comment on column analyst.plan_changes_detail.original_transaction_id is 'The subscription';
 comment on column analyst.plan_changes_detail.transaction_id is 'First transaction of the new product';
 comment on column analyst.plan_changes_detail.positions is 'Positions of the events that reported it';
 
@@ -4878,8 +4950,6 @@ group by
 comment on view analyst.plan_changes is
   'Changes of a subscription''s product by the month in which they took effect. From plan_changes_detail';
 comment on column analyst.plan_changes.month is 'First day of the month, UTC';
-comment on column analyst.plan_changes.app is 'Bundle ID';
-comment on column analyst.plan_changes.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.plan_changes.from_product_id is 'Product before the change';
 comment on column analyst.plan_changes.to_product_id is 'Product after the change';
 comment on column analyst.plan_changes.up is 'Subscriptions whose change was up, see plan_changes_detail.direction';
@@ -4919,9 +4989,6 @@ where subscription.last_ends_at > now()
 comment on view analyst.renewal_outlook_detail is
   'Every subscription with access now, and what is known about its next renewal. Family members are left out';
 comment on column analyst.renewal_outlook_detail.month is 'First day of the month of ends_at, UTC';
-comment on column analyst.renewal_outlook_detail.app is 'Bundle ID';
-comment on column analyst.renewal_outlook_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.renewal_outlook_detail.stream_id is 'App and environment as one number';
 comment on column analyst.renewal_outlook_detail.product_id is 'Product of its last period';
 comment on column analyst.renewal_outlook_detail.payer_state is 'paying, trial or grace';
 comment on column analyst.renewal_outlook_detail.auto_renew is 'on, off or unknown, as last reported';
@@ -4929,13 +4996,10 @@ comment on column analyst.renewal_outlook_detail.ends_at is
   'End of its last period, when it is due to renew; for grace, when access ends if it is not charged';
 comment on column analyst.renewal_outlook_detail.auto_renew_product_id is
   'Product of the next renewal, as last reported';
-comment on column analyst.renewal_outlook_detail.currency is 'ISO 4217; null in V1';
 comment on column analyst.renewal_outlook_detail.price is
   'Price of the next renewal as last reported, in the currency unit; if it was not reported, the last price paid; null '
   'if both are unknown';
-comment on column analyst.renewal_outlook_detail.original_transaction_id is 'The subscription';
 comment on column analyst.renewal_outlook_detail.transaction_id is 'Transaction of its last period';
-comment on column analyst.renewal_outlook_detail.positions is 'Positions of the events that reported the transaction';
 
 create or replace view analyst.renewal_outlook as
 select
@@ -4956,12 +5020,9 @@ comment on view analyst.renewal_outlook is
   'Subscriptions with access now, by the month in which their last period ends, and what their renewal would bring. '
   'Unlike the other views, it has no past. From renewal_outlook_detail';
 comment on column analyst.renewal_outlook.month is 'First day of the month in which the last period ends, UTC';
-comment on column analyst.renewal_outlook.app is 'Bundle ID';
-comment on column analyst.renewal_outlook.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.renewal_outlook.product_id is 'Product of the last period';
 comment on column analyst.renewal_outlook.payer_state is 'paying, trial or grace';
 comment on column analyst.renewal_outlook.auto_renew is 'on, off or unknown, as last reported';
-comment on column analyst.renewal_outlook.currency is 'ISO 4217; null in V1';
 comment on column analyst.renewal_outlook.subscriptions is 'Number of subscriptions';
 comment on column analyst.renewal_outlook.amount is
   'Sum of the prices of their next renewals, in the currency unit; expected only where auto_renew is on';
@@ -4982,24 +5043,19 @@ select
 from subledger.event
 join subledger.stream using (stream_id)
 where event.occurred_at is not null
-  -- Answers of the stores, what was fetched, signed data of devices, links by backends and requests of operators are not
-  -- delivered.
-  and event.source not in (
-    'apple-history', 'apple-receipt', 'apple-device', 'apple-api', 'google-api', 'google-device', 'google-voided',
-    'backend', 'operator'
-  );
+  -- Nothing else is delivered by a store.
+  and event.source in ('apple-v1', 'apple-v2', 'google-rtdn');
 
 comment on view analyst.delivery_lag_detail is
-  'How long each notification was in transit, including Apple''s retries after an outage of ours. V1 has no signing '
+  'How long each notification was in transit, including the store''s retries after an outage of ours. V1 has no signing '
   'date: its lag is measured from the dates in the notification and is less meaningful';
 comment on column analyst.delivery_lag_detail.month is 'First day of the month of occurred_at, UTC';
-comment on column analyst.delivery_lag_detail.app is 'Bundle ID';
-comment on column analyst.delivery_lag_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.delivery_lag_detail.source is 'apple-v1 or apple-v2';
-comment on column analyst.delivery_lag_detail.type is 'As Apple spells it';
-comment on column analyst.delivery_lag_detail.subtype is 'As Apple spells it; V1 has none';
+comment on column analyst.delivery_lag_detail.source is 'apple-v1, apple-v2 or google-rtdn';
+comment on column analyst.delivery_lag_detail.type is 'As the store spells it';
+comment on column analyst.delivery_lag_detail.subtype is 'As Apple spells it; V1 and Google Play have none';
 comment on column analyst.delivery_lag_detail.position is 'Position of the event';
-comment on column analyst.delivery_lag_detail.occurred_at is 'When Apple signed it; for V1, when it happened';
+comment on column analyst.delivery_lag_detail.occurred_at is
+  'When Apple signed it or Google sent it; for V1, when it happened';
 comment on column analyst.delivery_lag_detail.received_at is 'When it was received, by our clock';
 comment on column analyst.delivery_lag_detail.lag_seconds is
   'received_at minus occurred_at; negative if the clocks differ';
@@ -5024,10 +5080,8 @@ comment on view analyst.delivery_lag is
   'How long notifications were in transit, by type and month. Percentiles of months cannot be combined: for several '
   'months, query delivery_lag_detail, on which this is based';
 comment on column analyst.delivery_lag.month is 'First day of the month in which they were signed, UTC';
-comment on column analyst.delivery_lag.app is 'Bundle ID';
-comment on column analyst.delivery_lag.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.delivery_lag.source is 'apple-v1 or apple-v2';
-comment on column analyst.delivery_lag.type is 'As Apple spells it';
+comment on column analyst.delivery_lag.source is 'apple-v1, apple-v2 or google-rtdn';
+comment on column analyst.delivery_lag.type is 'As the store spells it';
 comment on column analyst.delivery_lag.notifications is 'Number of notifications';
 comment on column analyst.delivery_lag.p50_seconds is 'Median';
 comment on column analyst.delivery_lag.p99_seconds is '99th percentile';
@@ -5151,12 +5205,8 @@ order by stream_id, original_transaction_id, starts_at, customer_kind, customer_
 comment on view analyst.first_owners is
   'Customers like customers, but one for each instant: of several who share a subscription, the first by kind and id, so '
   'that money is counted once';
-comment on column analyst.first_owners.stream_id is 'App and environment as one number';
-comment on column analyst.first_owners.original_transaction_id is 'The subscription';
 comment on column analyst.first_owners.starts_at is 'Inclusive; -infinity for the first owner';
 comment on column analyst.first_owners.ends_at is 'Exclusive; infinity for the current owner';
-comment on column analyst.first_owners.customer_kind is 'See customers';
-comment on column analyst.first_owners.customer_id is 'See customers';
 
 create or replace view analyst.revenue_detail as
 with payment as (
@@ -5252,18 +5302,9 @@ comment on view analyst.revenue_detail is
   'Every payment: paid purchases and renewals of subscriptions and one-time purchases, of both stores. Free trials, '
   'members of a family and assigned seats pay nothing. A purchase restored on several devices counts once';
 comment on column analyst.revenue_detail.day is 'Day of the purchase, UTC';
-comment on column analyst.revenue_detail.app is 'Bundle ID or package name';
-comment on column analyst.revenue_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.revenue_detail.stream_id is 'App and environment as one number';
-comment on column analyst.revenue_detail.store is 'apple or google';
-comment on column analyst.revenue_detail.kind is 'subscription if the store renews it, else one_time';
-comment on column analyst.revenue_detail.product_id is 'What was bought';
-comment on column analyst.revenue_detail.country is 'Country of the store, ISO 3166-1 alpha-3; null if unknown, as in V1';
-comment on column analyst.revenue_detail.currency is 'ISO 4217; null in V1';
 comment on column analyst.revenue_detail.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back';
 comment on column analyst.revenue_detail.offer_identifier is 'Name of the offer of any type';
 comment on column analyst.revenue_detail.customer_kind is 'See customers: the customer who owned it when it was bought';
-comment on column analyst.revenue_detail.customer_id is 'See customers';
 comment on column analyst.revenue_detail.payment is 'The number of the payment among those of the customer, from 1';
 comment on column analyst.revenue_detail.is_later is
   'Whether the subscription had been paid for at least 365 days before, pauses of at most 60 days not counted, so that '
@@ -5277,9 +5318,6 @@ comment on column analyst.revenue_detail.refunded_amount is
 comment on column analyst.revenue_detail.tax is 'As in refund_rate_detail';
 comment on column analyst.revenue_detail.developer_revenue is 'As in refund_rate_detail';
 comment on column analyst.revenue_detail.purchase_date is 'When it was bought, or when its period begins';
-comment on column analyst.revenue_detail.original_transaction_id is 'The subscription';
-comment on column analyst.revenue_detail.transaction_id is 'The purchase';
-comment on column analyst.revenue_detail.positions is 'Positions of the events that reported the purchase';
 
 create or replace view analyst.revenue as
 with entry as (
@@ -5330,13 +5368,6 @@ comment on view analyst.revenue is
   'What customers paid on each day, taxes and the share of the store included, by product, country, currency and offer. '
   'For months and totals, sum. From revenue_detail; revenue_in gives it in one currency';
 comment on column analyst.revenue.day is 'Day, UTC';
-comment on column analyst.revenue.app is 'Bundle ID or package name';
-comment on column analyst.revenue.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.revenue.store is 'apple or google';
-comment on column analyst.revenue.kind is 'subscription if the store renews it, else one_time';
-comment on column analyst.revenue.product_id is 'What was bought';
-comment on column analyst.revenue.country is 'Country of the store, ISO 3166-1 alpha-3; null if unknown, as in V1';
-comment on column analyst.revenue.currency is 'ISO 4217; null in V1';
 comment on column analyst.revenue.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back; null for none';
 comment on column analyst.revenue.payments is 'Payments made on the day';
 comment on column analyst.revenue.gross is 'What was paid on the day, refunds not deducted: new and renewal';
@@ -5420,12 +5451,6 @@ where periods.payer_state = 'grace'
 comment on view analyst.mrr_in_grace_detail is
   'Monthly value of a subscription in grace, by the price of the period whose renewal failed, on each day from first_day '
   'to last_day. mrr is null as in mrr_detail. Grace after a trial has none';
-comment on column analyst.mrr_in_grace_detail.app is 'Bundle ID or package name';
-comment on column analyst.mrr_in_grace_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.mrr_in_grace_detail.stream_id is 'App and environment as one number';
-comment on column analyst.mrr_in_grace_detail.currency is 'ISO 4217; null in V1';
-comment on column analyst.mrr_in_grace_detail.product_id is 'The product';
-comment on column analyst.mrr_in_grace_detail.original_transaction_id is 'The subscription';
 comment on column analyst.mrr_in_grace_detail.transaction_id is 'The purchase whose renewal failed';
 comment on column analyst.mrr_in_grace_detail.price is 'Its price, in the currency unit; null in V1';
 comment on column analyst.mrr_in_grace_detail.mrr is 'price for a month, rounded to thousandths';
@@ -5503,11 +5528,6 @@ comment on view analyst.mrr_movements_detail is
 comment on column analyst.mrr_movements_detail.day is
   'Day of the change, UTC: the values at 00:00 of this day and of the next one differ';
 comment on column analyst.mrr_movements_detail.month is 'First day of its month';
-comment on column analyst.mrr_movements_detail.app is 'Bundle ID or package name';
-comment on column analyst.mrr_movements_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.mrr_movements_detail.stream_id is 'App and environment as one number';
-comment on column analyst.mrr_movements_detail.customer_kind is 'See customers';
-comment on column analyst.mrr_movements_detail.customer_id is 'See customers';
 comment on column analyst.mrr_movements_detail.currency is 'ISO 4217';
 comment on column analyst.mrr_movements_detail.movement is
   'new (the first value ever), reactivation (again, after none), expansion, contraction, or churn (no value is left)';
@@ -5583,9 +5603,6 @@ join subledger.stream using (stream_id);
 comment on view analyst.mrr_movements is
   'What made the monthly value of subscriptions grow and shrink in each month, grace included: opening, with the '
   'movements, is closing. From mrr_movements_detail';
-comment on column analyst.mrr_movements.month is 'First day of the month, UTC. The current month is incomplete';
-comment on column analyst.mrr_movements.app is 'Bundle ID or package name';
-comment on column analyst.mrr_movements.environment is 'production, sandbox, xcode, local_testing or unknown';
 comment on column analyst.mrr_movements.currency is 'ISO 4217';
 comment on column analyst.mrr_movements.opening is 'Monthly value at 00:00 UTC of the first day of the month';
 comment on column analyst.mrr_movements.new is 'Value of customers who had none before';
@@ -5666,13 +5683,6 @@ comment on column analyst.proceeds_detail.tax is
 comment on column analyst.proceeds_detail.proceeds is
   'What the developer receives, in the currency unit, as Google''s order states it; null if it does not, and for Apple';
 comment on column analyst.proceeds_detail.day is 'Day of the purchase, UTC';
-comment on column analyst.proceeds_detail.app is 'Bundle ID or package name';
-comment on column analyst.proceeds_detail.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.proceeds_detail.stream_id is 'App and environment as one number';
-comment on column analyst.proceeds_detail.store is 'apple or google';
-comment on column analyst.proceeds_detail.kind is 'subscription if the store renews it, else one_time';
-comment on column analyst.proceeds_detail.product_id is 'What was bought';
-comment on column analyst.proceeds_detail.country is 'Country of the store, ISO 3166-1 alpha-3; null if unknown';
 comment on column analyst.proceeds_detail.currency is 'ISO 4217';
 comment on column analyst.proceeds_detail.paid is 'The price less what was given back, in the currency unit';
 comment on column analyst.proceeds_detail.is_later is 'Whether the share of later years counts: see revenue_detail';
@@ -5680,9 +5690,6 @@ comment on column analyst.proceeds_detail.tax_percent is
   'Tax in percent of the price without it; null if the table has no rate of the country or of all countries';
 comment on column analyst.proceeds_detail.commission_percent is
   'Share of the store in percent of the price without tax; null if the table has none';
-comment on column analyst.proceeds_detail.original_transaction_id is 'The subscription';
-comment on column analyst.proceeds_detail.transaction_id is 'The purchase';
-comment on column analyst.proceeds_detail.positions is 'Positions of the events that reported the purchase';
 
 create or replace view analyst.proceeds as
 with alike as (
@@ -5740,12 +5747,6 @@ comment on view analyst.proceeds is
   'What is left of payments after tax and the share of the store: paid is tax, commission, proceeds and unestimated. As '
   'Google''s orders state it, where they are known, else estimated from the imported tables. From proceeds_detail';
 comment on column analyst.proceeds.day is 'Day of the purchases, UTC';
-comment on column analyst.proceeds.app is 'Bundle ID or package name';
-comment on column analyst.proceeds.environment is 'production, sandbox, xcode, local_testing or unknown';
-comment on column analyst.proceeds.store is 'apple or google';
-comment on column analyst.proceeds.kind is 'subscription if the store renews it, else one_time';
-comment on column analyst.proceeds.product_id is 'What was bought';
-comment on column analyst.proceeds.country is 'Country of the store, ISO 3166-1 alpha-3; null if unknown';
 comment on column analyst.proceeds.currency is 'ISO 4217';
 comment on column analyst.proceeds.paid is 'Prices less what was given back, in the currency unit';
 comment on column analyst.proceeds.tax is 'Tax in it; null if no rate is known';
@@ -5889,7 +5890,6 @@ comment on view analyst.apple_deliveries is
   'How many notifications of version 2 Apple made on each day, how many arrived, how late, and how many had to be '
   'fetched: Apple''s notification history compared with the log';
 comment on column analyst.apple_deliveries.day is 'The day on which Apple signed them, UTC';
-comment on column analyst.apple_deliveries.app is 'Bundle ID';
 comment on column analyst.apple_deliveries.environment is 'production or sandbox';
 comment on column analyst.apple_deliveries.made is 'Notifications in Apple''s history: arrived + fetched + refused';
 comment on column analyst.apple_deliveries.delivered is 'Those of which Apple says that it delivered them';
@@ -5920,27 +5920,63 @@ comment on column analyst.apple_deliveries.audited_at is 'When the day was compa
 comment on column analyst.apple_deliveries.is_final is
   'Whether that was after Apple''s last attempt; before, more may arrive';
 
--- Privileges on views and functions ---------------------------------------------------------------------------------
+-- Columns that mean the same in many views have one comment here, which is set where the view states none.
+do $$
+declare
+  found record;
+begin
+  for found in
+    select attrelid::regclass as relation, attname as name, standard.meaning
+    from pg_attribute
+    join pg_class on pg_class.oid = attrelid
+    join (values
+      ('app', 'Bundle ID or package name'),
+      ('environment', 'production, sandbox, xcode, local_testing or unknown'),
+      ('stream_id', 'App and environment as one number'),
+      ('store', 'apple or google'),
+      ('kind', 'subscription if the store renews it, else one_time'),
+      ('month', 'First day of the month, UTC. The current month is incomplete'),
+      ('product_id', 'What was bought'),
+      ('original_transaction_id', 'The subscription'),
+      ('transaction_id', 'The purchase'),
+      ('positions', 'Positions of the events that reported the purchase'),
+      ('customer_kind', 'See customers'),
+      ('customer_id', 'See customers'),
+      ('currency', 'ISO 4217; null if no price was reported, as in V1'),
+      ('country', 'Country of the store, ISO 3166-1 alpha-3; null if unknown'),
+      ('starts_at', 'Inclusive'),
+      ('ends_at', 'Exclusive'),
+      ('payer_state',
+        'paying, trial (free), grace (access without payment), family (a family member pays), assigned (a '
+        'seat: the organization or the group''s purchaser pays)'),
+      ('first_day', 'First day whose 00:00 UTC lies in the period'),
+      ('last_day', 'Last day whose 00:00 UTC lies in the period; before first_day if there is none'),
+      ('first_month', 'First monthly anniversary of the subscription''s start in the period; null if there is none'),
+      ('last_month', 'Last monthly anniversary in the period, even if it is in the future'),
+      ('price_period',
+        'Period that the price covers, ISO 8601, for an offer that was paid up front and for a yearly plan '
+        'that is billed monthly; null for the product''s own period'),
+      ('offer_period', 'Length of the offer, ISO 8601'),
+      ('offer_discount_type', 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT')
+    ) as standard (name, meaning) on standard.name = attname
+    where relnamespace = 'analyst'::regnamespace
+      and relkind = 'v'
+      and attnum > 0
+      and not attisdropped
+      and col_description(attrelid, attnum) is null
+  loop
+    execute format('comment on column %s.%I is %L', found.relation, found.name, found.meaning);
+  end loop;
+end
+$$;
 
-grant select on subledger.product_catalog to subledger_projector, subledger_poller;
-grant select on subledger.refund_request to subledger_receiver, subledger_poller;
-grant select
-  on subledger.subscription_now, subledger.product_catalog, subledger.entitlement, subledger.subscription_defect,
-    subledger.change_feed, subledger.refund_request
-  to subledger_reader, subledger_analyst;
 grant select on all tables in schema analyst to subledger_reader, subledger_analyst;
 
--- Bodies are not for readers. Other functions can be executed by everybody, with the rights of the caller.
-revoke execute on function
-  subledger.event_body(integer, bigint), subledger.rebuilt_body(integer, bytea), subledger.rebuilt_parts(integer, bytea)
-  from public;
-grant execute on function
-  subledger.event_body(integer, bigint), subledger.rebuilt_body(integer, bytea), subledger.rebuilt_parts(integer, bytea)
-  to subledger_projector, subledger_poller, subledger_receiver;
-
--- Triggers ----------------------------------------------------------------------------------------------------------
+-- Triggers ===========================================================================================================
 -- These statements come last, because an append waits from here to the commit. Their order is the one in which an
 -- append locks the tables, so that the two cannot wait for each other.
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 create or replace function subledger.refuse_change() returns trigger
 language plpgsql as $$
@@ -5970,45 +6006,54 @@ comment on function subledger.notify_products is
 create or replace trigger jws_header_append_only
   before update or delete or truncate on subledger.jws_header
   for each statement execute function subledger.refuse_change();
+
 alter table subledger.jws_header enable always trigger jws_header_append_only;
 
 create or replace trigger event_append_only
   before update or delete or truncate on subledger.event
   for each statement execute function subledger.refuse_change();
+
 alter table subledger.event enable always trigger event_append_only;
 
 create or replace trigger event_conflict_append_only
   before update or delete or truncate on subledger.event_conflict
   for each statement execute function subledger.refuse_change();
+
 alter table subledger.event_conflict enable always trigger event_conflict_append_only;
 
 create or replace trigger certificate_verdict_append_only
   before update or delete or truncate on subledger.certificate_verdict
   for each statement execute function subledger.refuse_change();
+
 alter table subledger.certificate_verdict enable always trigger certificate_verdict_append_only;
 
 create or replace trigger ocsp_response_append_only
   before update or delete or truncate on subledger.ocsp_response
   for each statement execute function subledger.refuse_change();
+
 alter table subledger.ocsp_response enable always trigger ocsp_response_append_only;
 
 create or replace trigger projector_skip_append_only
   before update or delete or truncate on subledger.projector_skip
   for each statement execute function subledger.refuse_change();
+
 alter table subledger.projector_skip enable always trigger projector_skip_append_only;
 
 create or replace trigger store_check_append_only
   before update or delete or truncate on subledger.store_check
   for each statement execute function subledger.refuse_change();
+
 alter table subledger.store_check enable always trigger store_check_append_only;
 
 create or replace trigger product_notify
   after insert or update or delete or truncate on subledger.product
   for each statement execute function subledger.notify_products();
 
--- Ownership ---------------------------------------------------------------------------------------------------------
+-- Ownership ==========================================================================================================
 -- subledger_owner owns everything, so that each of its members can migrate the schema. If the user that applied this
 -- file cannot assume that role, that user remains the owner.
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
 
 do $$
 declare

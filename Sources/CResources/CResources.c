@@ -9,6 +9,9 @@
 static const unsigned char schema_sql[] = {
 #embed "../../schema.sql"
 };
+static const unsigned char migration_0002[] = {
+#embed "../../deploy/migrations/0002_endpoints_and_money.sql"
+};
 static const unsigned char openapi_json[] = {
 #embed "../HTTPServer/OpenAPI/openapi.json"
 };
@@ -25,6 +28,7 @@ static const unsigned char apple_root[] = {
 #define EMBEDDED_FILE(bytes) ((EmbeddedFile){bytes, sizeof bytes})
 
 EmbeddedFile embedded_schema_sql(void) { return EMBEDDED_FILE(schema_sql); }
+EmbeddedFile embedded_migration_0002(void) { return EMBEDDED_FILE(migration_0002); }
 EmbeddedFile embedded_openapi_json(void) { return EMBEDDED_FILE(openapi_json); }
 EmbeddedFile embedded_console_css(void) { return EMBEDDED_FILE(console_css); }
 EmbeddedFile embedded_console_js(void) { return EMBEDDED_FILE(console_js); }

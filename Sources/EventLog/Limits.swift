@@ -67,8 +67,14 @@ package enum Limits {
     package static let tokensMax = 1000
     /// Maximum age of a server's cached tokens. For this long, a revoked token may still be accepted.
     package static let tokensAgeMax = Duration.seconds(1)
-    /// Longest duration of a migration, including the wait for another instance that is migrating.
+    /// How long a migration waits for another instance that is migrating, or for sessions that use its tables.
     package static let migrateWaitMax = Duration.seconds(300)
+    /// Between two attempts to lock what a migration changes. The sessions that wait for it run meanwhile.
+    static let migrateRetryPause = Duration.seconds(1)
+    /// Longest duration of a step of a migration. Building an index on a large log takes hours at most.
+    static let migrationStepMax = Duration.seconds(86_400)
+    /// How often a migration says how far a long step is.
+    package static let migrationWatchInterval = Duration.seconds(10)
     /// Maximum number of events and of body bytes per page of an audit, so that memory use stays small. A single larger
     /// body is accepted.
     package static let auditPageEventsMax = 200

@@ -189,7 +189,7 @@ struct DocumentationTests {
         #expect(queries >= 15 && commands.count >= 7)
         let restored = """
             \(owner) -c 'revoke insert on subledger.event from subledger_receiver'
-            sed -n '/^-- Privileges on tables/,/^-- Repeatable/p' schema.sql | \(owner) -q
+            awk '/^grant /,/;$/' schema.sql | \(owner) -q
             \(owner) -Atqc "select has_table_privilege('subledger_receiver', 'subledger.event', 'insert')"
             """
         #expect(try shell.run(restored).output.hasSuffix("t\n"))

@@ -1,3 +1,4 @@
+import EventLog
 import Foundation
 import Postgres
 import TestSupport
@@ -93,14 +94,15 @@ struct OperatorCommandTests {
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let server = try ServerProcess(dataFolder: folder)
         _ = try await server.ports()
-        try await Self.sql(folder, "delete from subledger.schema_version where version = 1")
+        try await Self.sql(folder, "delete from subledger.schema_version")
 
         let result = try ServerProcess.run(["verify", "--data-folder", folder])
 
         #expect(result.status == 69)
         #expect(
             result.error.hasSuffix(
-                "the database has schema version 0, this release needs 1: run `subledger migrate` first\n"))
+                "the database has schema version 0, this release needs \(Schema.version): run `subledger migrate` first\n"
+            ))
         server.signal(SIGTERM)
         try await server.hasEnded()
     }

@@ -47,7 +47,8 @@ struct SchemaTests {
 
         #expect(
             error?.description
-                == "the database has schema version 1000, this release supports up to 1: install a newer subledger")
+                == "the database has schema version 1000, this release supports up to \(Schema.version): install a newer subledger"
+        )
         await connection.close()
     }
 

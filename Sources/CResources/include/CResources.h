@@ -12,6 +12,8 @@ typedef struct {
 
 /// schema.sql
 EmbeddedFile embedded_schema_sql(void);
+/// deploy/migrations/0002_endpoints_and_money.sql
+EmbeddedFile embedded_migration_0002(void);
 /// Sources/HTTPServer/OpenAPI/openapi.json
 EmbeddedFile embedded_openapi_json(void);
 /// Sources/Console/Assets/console.css

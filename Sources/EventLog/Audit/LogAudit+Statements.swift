@@ -164,6 +164,16 @@ extension LogAudit {
             limit $4
             """)
 
+        /// Until when events may have been stored by an older release: a day after the last migration, since receivers
+        /// may have gone on. Null if the database was never migrated.
+        static let upgradedAt = Statement(
+            "audit_upgraded_at",
+            """
+            select case when count(*) > 1 then max(applied_at) + interval '1 day' end
+            from subledger.schema_version
+            """)
+
+        /// An older release may have read less of a body, but nothing else, and as many statements.
         static let otherFacts = Statement(
             "audit_other_facts",
             """
@@ -171,8 +181,21 @@ extension LogAudit {
               case when event.facts::text <> input.facts::text then 'facts' else 'defects' end
             from unnest($2::bigint[], $3::jsonb[], $4::jsonb[]) as input (position, facts, defects)
             join subledger.event on event.stream_id = $1 and event.position = input.position
-            where event.facts::text <> input.facts::text
-              or event.defects::text is distinct from input.defects::text
+            where (
+                event.facts::text <> input.facts::text
+                or event.defects::text is distinct from input.defects::text
+              )
+              and not coalesce(
+                event.received_at < $5
+                  and event.facts <@ input.facts
+                  and (
+                    select bool_and(
+                      jsonb_array_length(jsonb_path_query_array(event.facts, list.path))
+                        = jsonb_array_length(jsonb_path_query_array(input.facts, list.path)))
+                    from unnest('{$.transactions[*],$.renewals[*],$.purchases[*]}'::jsonpath[]) as list (path)
+                  )
+                  and coalesce(event.defects <@ input.defects, event.defects is null), false
+              )
             order by event.position
             """)
     }

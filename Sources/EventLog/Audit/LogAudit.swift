@@ -178,7 +178,8 @@ package struct LogAudit: Sendable {
     }
 
     /// The first of the events whose stored facts or defects differ from the given ones, with the column; nil if none
-    /// differ. Compares the `jsonb` text, which has its own key order and no insignificant white space.
+    /// differ. Compares the `jsonb` text, which has its own key order and no insignificant white space. Of events that an
+    /// older release stored, before the last migration of the schema, some members may be missing.
     ///
     /// - Parameters:
     ///   - facts: JSON texts.
@@ -186,11 +187,13 @@ package struct LogAudit: Sendable {
     package func otherFacts(
         _ positions: [Int64], _ facts: [[UInt8]], _ defects: [[UInt8]?], in stream: AuditedStream
     ) async throws(PostgresError) -> [(position: Int64, column: String)] {
+        let upgradedAt = try await connection.query(Statements.upgradedAt, deadline: .now + Limits.auditWaitMax)
         let rows = try await connection.query(
             Statements.otherFacts,
             [
                 Parameter(stream.id), .array(positions), .array(facts.map { JSONB(utf8: $0) }),
                 .array(defects.map { $0.map { JSONB(utf8: $0) } }),
+                Parameter(try upgradedAt[0].optional(Timestamptz.self, at: 0)),
             ], deadline: .now + Limits.auditWaitMax)
         return try rows.map { (row) throws(PostgresError) in (try row.value(at: 0), try row.value(at: 1)) }
     }

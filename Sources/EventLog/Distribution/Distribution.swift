@@ -87,12 +87,15 @@ package enum Distribution {
             """)
     }
 
+    /// For a transaction that changes tables on all nodes.
+    static let sequentially = "set local citus.multi_shard_modify_mode = 'sequential';"
+
     /// Distributes the tables that are not distributed yet, and creates the functions that run on the nodes.
     ///
     /// Nodes connect to each other as the role that a session has assumed, so the roles must be permitted to log in. The
     /// extension reads the tables of a view with the rights of that role, not of the view's owner.
     static let script = """
-        set local citus.multi_shard_modify_mode = 'sequential';
+        \(sequentially)
         set local citus.enable_unsafe_triggers = on;
         set local client_min_messages = error;
         do $$

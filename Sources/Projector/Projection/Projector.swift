@@ -268,6 +268,14 @@ package struct Projector: Sendable {
                             "event.position": "\(notice.position)",
                         ])
                 }
+            },
+            onRefold: { [logger] checkpoint in
+                logger.notice(
+                    "computing all rows again",
+                    metadata: [
+                        "stream.app": "\(app)", "stream.environment": "\(environment)",
+                        "projection.changed": "\(checkpoint.change)",
+                    ])
             })
         do throws(ProjectionError) {
             let progress = try await projector.fold(batchesMax: Limits.batchesAtOnceMax, until: end)

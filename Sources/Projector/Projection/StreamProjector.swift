@@ -19,6 +19,9 @@ struct StreamProjector: Sendable {
     /// Called with what events say about customers besides their facts, after the commit of each batch that has some.
     var onNotices: @Sendable ([CustomerNotice]) -> Void = { _ in }
 
+    /// Called before all rows are computed again from their facts.
+    var onRefold: @Sendable (Checkpoint) -> Void = { _ in }
+
     /// One connection writes, one loads subscriptions, one reads events.
     static let connectionsMax = 3
 
@@ -57,6 +60,7 @@ struct StreamProjector: Sendable {
         let products = ProductCatalog(configured: checkpoint.configured.text)
         if checkpoint.isOutOfDate {
             guard refolds.allow(streamId, checkpoint) else { throw .repeatedRefold }
+            onRefold(checkpoint)
             let progress = try await writer.refoldAll(products, after: checkpoint).get()
             if case .folded = progress { refolds.note(streamId, checkpoint) }
             return progress
@@ -123,6 +127,13 @@ struct Checkpoint: Sendable, Hashable {
         position > 0
             && (products != configured || ownership != rules.text || checkLead != checks.lead
                 || projectionVersion != Self.projectionVersion)
+    }
+
+    /// What has changed since the rows were computed, for the log.
+    var change: String {
+        projectionVersion == Self.projectionVersion
+            ? "products or settings of the app"
+            : "projection version \(projectionVersion), this release has \(Self.projectionVersion)"
     }
 }
 

@@ -20,12 +20,18 @@ package struct Database {
     package static let embeddedName = "subledger"
 
     /// Starts the private PostgreSQL if there is no URL, and migrates the schema.
-    package static func open(_ settings: Settings, logger: Logger) async throws -> Database {
-        if let owner = try named(settings) { return try await prepare(owner, embedded: nil) }
+    ///
+    /// - Parameter report: Called with each step of a migration; nil logs them.
+    package static func open(
+        _ settings: Settings, logger: Logger, report: (@Sendable (MigrationProgress) -> Void)? = nil
+    ) async throws -> Database {
+        let report =
+            report ?? { logger.notice("schema migration", metadata: ["schema.progress": "\($0)"]) }
+        if let owner = try named(settings) { return try await prepare(owner, embedded: nil, report) }
         let server = try await startServer(folder: settings.dataFolder, logger: logger)
         do {
             try await server.createDatabase(embeddedName)
-            return try await prepare(server.configuration(database: embeddedName), embedded: server)
+            return try await prepare(server.configuration(database: embeddedName), embedded: server, report)
         } catch {
             await server.stop()
             throw error
@@ -76,6 +82,37 @@ package struct Database {
         }
     }
 
+    /// What a migration would do. Changes nothing; a private PostgreSQL that does not run is started for it.
+    static func plan(_ settings: Settings, logger: Logger) async throws -> MigrationPlan {
+        if let owner = try named(settings) { return try await plan(owner) }
+        let folder = settings.dataFolder
+        if let owner = await EmbeddedServer.running(folder: folder, database: embeddedName) {
+            return try await plan(owner)
+        }
+        guard EmbeddedServer.hasCluster(folder: folder) else { return .new }
+        let server = try await startServer(folder: folder, logger: logger)
+        do {
+            let plan = try await plan(server.configuration(database: embeddedName))
+            await server.stop()
+            return plan
+        } catch {
+            await server.stop()
+            throw error
+        }
+    }
+
+    private static func plan(_ owner: ConnectionConfiguration) async throws -> MigrationPlan {
+        let connection = try await PostgresConnection.connect(owner, deadline: .now + Limits.connectWaitMax)
+        do {
+            let plan = try await Schema.plan(connection)
+            await connection.close()
+            return plan
+        } catch {
+            await connection.close()
+            throw error
+        }
+    }
+
     private static func existing(
         _ owner: ConnectionConfiguration, embedded: EmbeddedServer?
     ) async throws -> Database {
@@ -95,12 +132,16 @@ package struct Database {
     }
 
     private static func prepare(
-        _ owner: ConnectionConfiguration, embedded: EmbeddedServer?
+        _ owner: ConnectionConfiguration, embedded: EmbeddedServer?,
+        _ report: @escaping @Sendable (MigrationProgress) -> Void
     ) async throws -> Database {
         let connection = try await PostgresConnection.connect(owner, deadline: .now + Limits.connectWaitMax)
         do {
             let durability = try await Durability.check(connection)
-            let outcome = try await Schema.migrate(connection)
+            let watch = MigrationWatch(configuration: owner, backendPID: connection.backendPID)
+            let outcome = try await watch.during(report) { () async throws(MigrationError) in
+                try await Schema.migrate(connection, report: report)
+            }
             if embedded != nil {
                 try await connection.script(ReaderLimits.script, deadline: .now + Limits.connectWaitMax)
             }

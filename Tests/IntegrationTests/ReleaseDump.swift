@@ -1,0 +1,56 @@
+import Foundation
+import Postgres
+import TestSupport
+
+/// Databases of the release of 26 November 2026, with the events, questions and receipts of simulated stores. The file
+/// `Fixtures/README.md` says how the dump was made.
+enum ReleaseDump {
+    private static let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+        .appendingPathComponent("Fixtures/release-2026-11-26.dump")
+
+    /// Such a database, for the test alone.
+    static func withDatabase<Value>(
+        _ test: (ConnectionConfiguration) async throws -> Value
+    ) async throws -> Value {
+        try await TestCluster.withDatabase(from: try await template.value, test)
+    }
+
+    private static let template = Task {
+        let name = "template_release"
+        try await TestCluster.server().createDatabase(name)
+        try await restore(into: name)
+        return name
+    }
+
+    /// Appends the log to a new database, and sets what the log is folded with.
+    static func restoreLog(into database: ConnectionConfiguration) async throws {
+        let tables = [
+            "stream", "stream_head", "jws_header", "event", "event_conflict", "subscription_head",
+            "certificate_verdict", "ocsp_response", "product", "product_entitlement", "app_ownership",
+            "app_join", "app_checks",
+        ]
+        try await restore(into: database.database ?? "", ["--data-only"] + tables.map { "--table=\($0)" })
+    }
+
+    private static func restore(into name: String, _ choice: [String] = []) async throws {
+        let restore = Process()
+        restore.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+        restore.arguments =
+            [
+                "pg_restore", "--exit-on-error", "-h", try await TestCluster.server().socketFolder, "-U", "subledger",
+                "-d", name,
+            ] + choice + [file.path]
+        try restore.run()
+        restore.waitUntilExit()
+        guard restore.terminationStatus == 0 else { throw Unreadable(status: restore.terminationStatus) }
+    }
+
+    /// For a command that connects to the database.
+    static func url(_ database: ConnectionConfiguration) async throws -> String {
+        "postgres:///\(database.database ?? "")?host=\(try await TestCluster.server().socketFolder)&user=subledger"
+    }
+
+    struct Unreadable: Error {
+        let status: Int32
+    }
+}

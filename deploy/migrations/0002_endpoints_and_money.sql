@@ -1,0 +1,292 @@
+-- Endpoints, leases, tables and columns of money, what links rest on, and what the fold reports since November 2026.
+--
+-- Locks until it commits, against reading and writing: change, receipt, subscription, transaction, access_period,
+-- refunded_period, customer_link, check_schedule, delivery_audit, google_void_audit and token. They are read once for each new
+-- constraint: about a million rows in a second.
+-- Locks until it commits, against appending: event, which is read once for its new index, about five million events in
+-- a minute. Notifications are answered 503 meanwhile, and the stores repeat them. If your log is larger, build the index
+-- beforehand, which locks nothing; then it is kept:
+--
+--   create index concurrently event_notice_idx on subledger.event (stream_id, (coalesce(
+--     facts #>> '{notification,appTransaction,appTransactionId}', facts #>> '{notification,originalTransactionId}'
+--   )), position) where kind = 'consent_rescinded' or kind = 'consumption_request' and source = 'apple-v1';
+--
+-- Afterwards: start the new release, and run `subledger rebuild` once. The projector computes access again by itself, but
+-- the facts that it stored name other positions than this release would, so `subledger verify` reports them until then.
+
+-- Step: lock the tables that change
+lock table
+  subledger.change, subledger.receipt, subledger.subscription, subledger.transaction, subledger.access_period,
+  subledger.refunded_period, subledger.customer_link, subledger.check_schedule, subledger.delivery_audit,
+  subledger.google_void_audit, subledger.token
+  in access exclusive mode;
+lock table subledger.event in share row exclusive mode;
+
+-- Step: index what events of the log say about customers
+-- An index that could not be built beforehand is there, but not valid.
+do $$
+begin
+  if exists (
+    select from pg_index
+    where indexrelid = to_regclass('subledger.event_notice_idx')
+      and not indisvalid
+  ) then
+    drop index subledger.event_notice_idx;
+  end if;
+end
+$$;
+
+create index if not exists event_notice_idx on subledger.event (
+  stream_id,
+  (coalesce(
+    facts #>> '{notification,appTransaction,appTransactionId}', facts #>> '{notification,originalTransactionId}'
+  )),
+  position
+) where kind = 'consent_rescinded' or kind = 'consumption_request' and source = 'apple-v1';
+
+-- Step: change columns and constraints
+alter table subledger.change
+  drop constraint change_kind_check,
+  drop constraint change_customer_check;
+alter table subledger.change add constraint change_kind_check check (
+  kind in (
+    'opened', 'extended', 'shortened', 'closed', 'product_changed', 'renewal_switched', 'next_product',
+    'customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'
+  )
+);
+alter table subledger.change add constraint change_customer_check check (
+  (kind in ('customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'))
+    = (customer_kind is not null)
+  and (customer_kind is null) = (customer_id is null)
+);
+
+alter table subledger.receipt drop constraint receipt_receipt_sha256_check;
+alter table subledger.receipt add constraint receipt_receipt_sha256_check check (
+  receipt_sha256 = sha256(receipt) or state = 'refused' and receipt = ''
+);
+
+alter table subledger.subscription drop constraint subscription_last_payer_state_check;
+alter table subledger.subscription
+  add constraint subscription_last_payer_state_check
+    check (last_payer_state in ('paying', 'trial', 'grace', 'family', 'assigned'));
+
+alter table subledger.transaction
+  add column gap text,
+  add column refunded_price bigint,
+  add column tax bigint,
+  add column developer_revenue bigint;
+alter table subledger.transaction add constraint transaction_gap_check check (gap in ('duration', 'kind', 'consumed'));
+
+alter table subledger.access_period
+  drop constraint access_period_cut_check,
+  drop constraint access_period_previous_cut_check,
+  drop constraint access_period_payer_state_check;
+alter table subledger.access_period add constraint access_period_cut_check check (
+  cut in (
+    'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'revoked', 'unknown_revocation',
+    'switched_off'
+  )
+);
+alter table subledger.access_period
+  add constraint access_period_previous_cut_check
+    check (previous_cut in (
+      'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
+      'unknown_revocation', 'switched_off'
+    ));
+alter table subledger.access_period
+  add constraint access_period_payer_state_check
+    check (payer_state in ('paying', 'trial', 'grace', 'family', 'assigned'));
+
+alter table subledger.refunded_period drop constraint refunded_period_previous_cut_check;
+alter table subledger.refunded_period
+  add constraint refunded_period_previous_cut_check
+    check (previous_cut in (
+      'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
+      'unknown_revocation', 'switched_off'
+    ));
+
+-- Every link of the older release rests on the backend's demand.
+alter table subledger.customer_link add column basis text not null default 'transfer';
+alter table subledger.customer_link
+  add constraint customer_link_basis_check check (basis in ('transfer', 'statement', 'purchase', 'id'));
+alter table subledger.customer_link alter column basis drop default;
+
+-- The projector fills the schedule of Google's purchases when it computes access again. Until then google_purchase has
+-- the times of the older release.
+alter table subledger.check_schedule
+  add column purchase_token text,
+  add column asking_until timestamptz;
+
+alter table subledger.delivery_audit add column before bigint not null default 0;
+alter table subledger.delivery_audit add constraint delivery_audit_before_check check (before between 0 and fetched);
+
+alter table subledger.google_void_audit add column requested_at timestamptz;
+
+alter table subledger.token
+  drop constraint token_scope_check,
+  add column app text;
+alter table subledger.token
+  add constraint token_scope_check check (scope in ('publishable', 'submit', 'read', 'link', 'webhooks', 'admin'));
+alter table subledger.token add constraint token_app_check check ((app is not null) = (scope = 'publishable'));
+
+drop index subledger.check_schedule_next_at_idx;
+create index check_schedule_next_at_idx on subledger.check_schedule (stream_id, has_receipt, next_at)
+  where purchase_token is null;
+create index check_schedule_purchase_idx on subledger.check_schedule (stream_id, next_at)
+  where purchase_token is not null;
+create index transaction_gap_idx on subledger.transaction (stream_id, product_id) where gap is not null;
+
+-- Step: create the new tables
+create table subledger.lease (
+  work      text        not null,
+  stream_id integer     not null,
+  holder    text        not null,
+  until     timestamptz not null,
+  constraint lease_pkey primary key (work, stream_id),
+  constraint lease_holder_check check (holder <> '')
+);
+
+create table subledger.turn (
+  work        text not null,
+  app         text not null,
+  environment text not null,
+  constraint turn_pkey primary key (work, app, environment)
+);
+
+create table subledger.exchange_rate (
+  currency text    not null,
+  day      date    not null,
+  per_euro numeric not null,
+  constraint exchange_rate_pkey primary key (currency, day),
+  constraint exchange_rate_currency_check check (currency ~ '^[A-Z]{3}$' and currency <> 'EUR'),
+  constraint exchange_rate_per_euro_check check (per_euro > 0 and per_euro < 'infinity')
+);
+
+create table subledger.commission (
+  store          text    not null,
+  kind           text    not null,
+  country        text    not null default '',
+  starts_on      date    not null,
+  percent        numeric not null,
+  later_percent  numeric not null,
+  constraint commission_pkey primary key (store, kind, country, starts_on),
+  constraint commission_store_check check (store in ('apple', 'google')),
+  constraint commission_kind_check check (kind in ('subscription', 'one_time')),
+  constraint commission_country_check check (country ~ '^([A-Z]{3})?$'),
+  constraint commission_percent_check check (percent >= 0 and percent < 100),
+  constraint commission_later_percent_check check (later_percent >= 0 and later_percent < 100)
+);
+
+create table subledger.tax_rate (
+  country   text    not null default '',
+  starts_on date    not null,
+  percent   numeric not null,
+  constraint tax_rate_pkey primary key (country, starts_on),
+  constraint tax_rate_country_check check (country ~ '^([A-Z]{3})?$'),
+  constraint tax_rate_percent_check check (percent >= 0 and percent < 1000)
+);
+
+create table subledger.endpoint (
+  endpoint_id   text        not null,
+  purpose       text        not null,
+  app           text        not null,
+  environment   text        not null,
+  url           text        not null,
+  kinds         text[],
+  signature     text        not null,
+  state         text        not null default 'active',
+  disabled_for  text,
+  disabled_at   timestamptz,
+  created_at    timestamptz not null,
+  constraint endpoint_pkey primary key (endpoint_id),
+  constraint endpoint_endpoint_id_check check (endpoint_id ~ '^(end|fwd)_[0-9a-f]{16}$'),
+  constraint endpoint_purpose_check
+    check (purpose = case left(endpoint_id, 3) when 'end' then 'changes' else 'events' end),
+  constraint endpoint_app_check check (app <> ''),
+  constraint endpoint_environment_check
+    check (environment in ('production', 'sandbox', 'xcode', 'local_testing', 'unknown')),
+  constraint endpoint_url_check check (url ~ '^https?://'),
+  constraint endpoint_kinds_check check (cardinality(kinds) > 0),
+  constraint endpoint_signature_check check (signature in ('v1', 'v1a', 'none')),
+  constraint endpoint_state_check check (state in ('active', 'disabled')),
+  constraint endpoint_disabled_check check (
+    (state = 'disabled') = (disabled_at is not null)
+    and (disabled_at is null) = (disabled_for is null)
+    and disabled_for in ('operator', 'gone', 'failing', 'removed')
+  )
+);
+
+create table subledger.endpoint_cursor (
+  endpoint_id   text        not null,
+  number        bigint      not null,
+  generation    bigint      not null default 0,
+  failing_since timestamptz,
+  succeeded_at  timestamptz,
+  constraint endpoint_cursor_pkey primary key (endpoint_id),
+  constraint endpoint_cursor_number_check check (number >= 0),
+  constraint endpoint_cursor_generation_check check (generation >= 0)
+)
+with (fillfactor = 10);
+
+create table subledger.endpoint_delivery (
+  endpoint_id text        not null,
+  number      bigint      not null,
+  line        text        not null,
+  state       text        not null,
+  attempts    integer     not null,
+  next_at     timestamptz,
+  ended_at    timestamptz,
+  constraint endpoint_delivery_pkey primary key (endpoint_id, number),
+  constraint endpoint_delivery_number_check check (number > 0),
+  constraint endpoint_delivery_state_check check (state in ('waiting', 'exhausted')),
+  constraint endpoint_delivery_attempts_check check (attempts >= 0),
+  constraint endpoint_delivery_ended_at_check check ((state = 'exhausted') = (ended_at is not null))
+);
+
+create table subledger.endpoint_attempt (
+  endpoint_id  text        not null,
+  attempted_at timestamptz not null,
+  number       bigint      not null,
+  result       text        not null,
+  status       integer,
+  milliseconds integer     not null,
+  constraint endpoint_attempt_pkey primary key (endpoint_id, attempted_at, number),
+  constraint endpoint_attempt_milliseconds_check check (milliseconds >= 0)
+);
+
+-- Step: grant what the new tables and columns need
+grant usage on schema analyst to subledger_products;
+
+grant update (receipt) on subledger.receipt to subledger_receiver;
+grant select on subledger.customer_link to subledger_poller;
+grant update (asking_until) on subledger.check_schedule to subledger_poller;
+grant select on subledger.check_schedule to subledger_receiver;
+grant select (stream_id, original_transaction_id, part_of) on subledger.subscription to subledger_receiver;
+grant update (next_at) on subledger.check_schedule to subledger_receiver;
+grant select on subledger.change, subledger.change_head, subledger.jws_header to subledger_poller;
+grant select, insert, update on subledger.endpoint, subledger.endpoint_cursor to subledger_poller;
+grant select, insert, update, delete on subledger.endpoint_delivery to subledger_poller;
+grant select, insert, delete on subledger.endpoint_attempt to subledger_poller;
+grant select, insert, update on subledger.lease to subledger_poller;
+grant select, insert, update on subledger.turn to subledger_receiver, subledger_poller;
+grant select
+  on subledger.checkpoint, subledger.app_ownership, subledger.customer_link, subledger.ownership,
+    subledger.customer_identity, subledger.shared_account_token
+  to subledger_receiver;
+
+grant select, insert, update, delete
+  on subledger.exchange_rate, subledger.commission, subledger.tax_rate
+  to subledger_products;
+grant select on subledger.stream, subledger.stream_head, subledger.change_head to subledger_products;
+grant select (stream_id, number, original_transaction_id) on subledger.change to subledger_products;
+grant select, insert, update on subledger.endpoint, subledger.endpoint_cursor to subledger_products;
+grant select, insert, update, delete on subledger.endpoint_delivery to subledger_products;
+grant select on subledger.endpoint_attempt to subledger_products;
+grant select (app) on subledger.token to subledger_authenticator;
+
+grant select
+  on subledger.lease, subledger.exchange_rate, subledger.commission, subledger.tax_rate
+  to subledger_reader, subledger_analyst;
+grant select
+  on subledger.endpoint, subledger.endpoint_cursor, subledger.endpoint_delivery, subledger.endpoint_attempt
+  to subledger_reader;
