@@ -5,7 +5,7 @@ import Foundation
 import Postgres
 import Readers
 import StoreClient
-import StoreSimulator
+import Simulation
 import Subscriptions
 import Synchronization
 import TestSupport

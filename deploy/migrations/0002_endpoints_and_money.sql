@@ -1,8 +1,8 @@
 -- Endpoints, leases, tables and columns of money, what links rest on, and what the fold reports since November 2026.
 --
 -- Locks until it commits, against reading and writing: change, receipt, subscription, transaction, access_period,
--- refunded_period, customer_link, check_schedule, delivery_audit, google_void_audit and token. They are read once for each new
--- constraint: about a million rows in a second.
+-- refunded_period, customer_link, check_schedule, delivery_audit, google_void_audit and token. They are read once for
+-- each new constraint: about a million rows in a second.
 -- Locks until it commits, against appending: event, which is read once for its new index, about five million events in
 -- a minute. Notifications are answered 503 meanwhile, and the stores repeat them. If your log is larger, build the index
 -- beforehand, which locks nothing; then it is kept:
@@ -111,8 +111,10 @@ alter table subledger.customer_link
   add constraint customer_link_basis_check check (basis in ('transfer', 'statement', 'purchase', 'id'));
 alter table subledger.customer_link alter column basis drop default;
 
--- The projector fills the schedule of Google's purchases when it computes access again. Until then google_purchase has
--- the times of the older release.
+-- The projector writes the schedule of Google's purchases when it computes access again. What the older release had there
+-- was never asked about, and its own times are in google_purchase.
+delete from subledger.check_schedule where not has_receipt and original_transaction_id ~ '[^0-9]';
+update subledger.google_purchase set rank = null, due_at = null where rank = 2;
 alter table subledger.check_schedule
   add column purchase_token text,
   add column asking_until timestamptz;

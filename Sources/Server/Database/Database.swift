@@ -83,7 +83,7 @@ package struct Database {
     }
 
     /// What a migration would do. Changes nothing; a private PostgreSQL that does not run is started for it.
-    static func plan(_ settings: Settings, logger: Logger) async throws -> MigrationPlan {
+    package static func plan(_ settings: Settings, logger: Logger) async throws -> MigrationPlan {
         if let owner = try named(settings) { return try await plan(owner) }
         let folder = settings.dataFolder
         if let owner = await EmbeddedServer.running(folder: folder, database: embeddedName) {
