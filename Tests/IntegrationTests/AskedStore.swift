@@ -4,8 +4,8 @@ import EventLog
 import Foundation
 import Postgres
 import Readers
-import StoreClient
 import Simulation
+import StoreClient
 import Subscriptions
 import Synchronization
 import TestSupport
