@@ -26,6 +26,7 @@ struct DocumentationTests {
         "ConnectingTheAppStore": ["curl"],
         "ConnectingGooglePlay": ["curl"],
         "Explanations": ["subledger explain"],
+        "Offers": ["curl"],
         "Security": ["subledger inspect"],
         "Console": ["token="],
         "Receipts": ["export SUBLEDGER_TOKEN=", "curl -s", "subledger receipt verify", "subledger backfill"],
