@@ -20,7 +20,8 @@ struct ClientTests {
         var uptime: TimeInterval { 1000 }
         var bootId: String? { "boot" }
 
-        func sleep(seconds: TimeInterval) async { try? await Task.sleep(for: .seconds(3600)) }
+        /// Really: the client tries again after a pause, as when the server did not answer in time.
+        func sleep(seconds: TimeInterval) async { try? await Task.sleep(for: .seconds(seconds)) }
     }
 
     private struct Backend: UserAssertion {
@@ -74,6 +75,7 @@ struct ClientTests {
 
             let nothing = try await client.refresh()
             let bought = try await client.purchase("monthly")
+            _ = try await eventually("the purchase is handed in") { await store.unfinished().isEmpty ? true : nil }
             try await server.isFolded()
             let refreshed = try await client.refresh()
             await client.signOut()
