@@ -44,8 +44,8 @@ struct PurchaseHistory {
     var inherited: String?
 
     private var orderPositions: [String: Int64] = [:]
-    /// The first event that stated each refund of an order.
-    private var refundPositions: [PurchaseOrder.Refund: Int64] = [:]
+    /// By order: the first event that stated each of its refunds.
+    private var refundPositions: [String: [PurchaseOrder.Refund: Int64]] = [:]
     private var notices: [(notice: PurchaseNotice, position: Int64)] = []
 
     init(purchaseToken: String) {
@@ -65,7 +65,8 @@ struct PurchaseHistory {
             orders[order.orderId] = order
             orderPositions[order.orderId] = min(orderPositions[order.orderId] ?? .max, evidence.position)
             for refund in order.refunds {
-                refundPositions[refund] = min(refundPositions[refund] ?? .max, evidence.position)
+                let known = refundPositions[order.orderId]?[refund] ?? .max
+                refundPositions[order.orderId, default: [:]][refund] = min(known, evidence.position)
             }
         case .void(let void): voids.append((void, evidence.position))
         case .notice(let notice): notices.append((notice, evidence.position))
@@ -104,7 +105,7 @@ struct PurchaseHistory {
 
     var isProduct: Bool { answers.last?.snapshot.kind == .product }
 
-    func position(of refund: PurchaseOrder.Refund) -> Int64? { refundPositions[refund] }
+    func position(of refund: PurchaseOrder.Refund, of orderId: String) -> Int64? { refundPositions[orderId]?[refund] }
 
     // MARK: Folding
 

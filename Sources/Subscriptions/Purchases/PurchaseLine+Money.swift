@@ -19,7 +19,7 @@ extension PurchaseLine {
             let refunds = order.refunds.compactMap { refund in
                 order.share(of: refund.amount, productId).map { amount in
                     Subscription.ResolvedTransaction.AmountRefund(
-                        at: refund.at, amount: amount, position: history.position(of: refund) ?? 0)
+                        at: refund.at, amount: amount, position: history.position(of: refund, of: orderId) ?? 0)
                 }
             }
             let refunded = refunds.reduce(Int64(0)) { sum, refund in
