@@ -79,9 +79,7 @@ extension AppliedRule {
 
         /// Such as `4.00 USD`.
         package var words: String {
-            let (units, rest) = thousandths.quotientAndRemainder(dividingBy: 1000)
-            let digits = String(1000 + rest.magnitude).dropFirst()
-            let number = "\(units).\(digits.hasSuffix("0") ? digits.dropLast() : digits)"
+            let number = thousandths.amount(in: currency)
             return currency.map { "\(number) \($0)" } ?? number
         }
     }
