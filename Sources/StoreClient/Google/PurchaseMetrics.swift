@@ -16,9 +16,8 @@ struct PurchaseMetrics: Sendable {
     private let oldestDue: Gauge
     private let oldestUnacknowledged: Gauge
     private let stale: Counter
-    /// By package name.
-    private let results: [String: [PurchaseResult: Counter]]
-    private let acknowledgements: [String: [Acknowledgement: Counter]]
+    private let results: CounterTable
+    private let acknowledgements: CounterTable
 
     init(apps: [String], factory: any MetricsFactory) {
         due = Gauge(label: "subledger_google_purchases_due", factory: factory)
@@ -27,30 +26,19 @@ struct PurchaseMetrics: Sendable {
         for gauge in [due, oldestDue, oldestUnacknowledged] { gauge.record(0) }
         stale = Counter(label: "subledger_google_stale_answers_total", factory: factory)
         stale.increment(by: 0)
-        func counters<Result: RawRepresentable & CaseIterable & Hashable>(
-            _ label: String, _: Result.Type
-        ) -> [String: [Result: Counter]] where Result.RawValue == String {
-            Dictionary(
-                uniqueKeysWithValues: apps.map { app in
-                    let counters = Result.allCases.map { result in
-                        let counter = Counter(
-                            label: label, dimensions: [("app", app), ("result", result.rawValue)], factory: factory)
-                        counter.increment(by: 0)
-                        return (result, counter)
-                    }
-                    return (app, Dictionary(uniqueKeysWithValues: counters))
-                })
+        func counters(_ label: String, _ results: [some RawRepresentable<String>]) -> CounterTable {
+            CounterTable(label, [MetricLabel("app", apps), MetricLabel("result", results)], factory: factory)
         }
-        results = counters("subledger_google_questions_total", PurchaseResult.self)
-        acknowledgements = counters("subledger_google_acknowledgements_total", Acknowledgement.self)
+        results = counters("subledger_google_questions_total", PurchaseResult.allCases)
+        acknowledgements = counters("subledger_google_acknowledgements_total", Acknowledgement.allCases)
     }
 
     func note(_ result: PurchaseResult, of app: String) {
-        results[app]?[result]?.increment()
+        results.increment([app, result.rawValue])
     }
 
     func noteAcknowledgement(_ acknowledgement: Acknowledgement, of app: String) {
-        acknowledgements[app]?[acknowledgement]?.increment()
+        acknowledgements.increment([app, acknowledgement.rawValue])
     }
 
     /// Counts a notification whose effect no answer has shown.

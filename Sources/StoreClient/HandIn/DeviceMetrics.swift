@@ -1,29 +1,22 @@
+import EventLog
 import Metrics
 
-/// Counts what came of signed data that was handed in. The counters are created at start, so that the first occurrence
-/// of each is visible as an increase from zero.
+/// Counts what came of signed data that was handed in.
 struct DeviceMetrics: Sendable {
-    private let appended: Counter
-    private let known: Counter
-    private let rejected: Counter
+    private enum Result: String, CaseIterable {
+        case appended, known, rejected
+    }
+
+    private let counters: CounterTable
 
     init(factory: any MetricsFactory) {
-        func counter(_ result: String) -> Counter {
-            let counter = Counter(
-                label: "subledger_device_statements_total", dimensions: [("result", result)], factory: factory)
-            counter.increment(by: 0)
-            return counter
-        }
-        appended = counter("appended")
-        known = counter("known")
-        rejected = counter("rejected")
+        counters = CounterTable(
+            "subledger_device_statements_total", [MetricLabel("result", Result.allCases)], factory: factory)
     }
 
-    func note(isNews: Bool) {
-        (isNews ? appended : known).increment()
-    }
+    func note(isNews: Bool) { note(isNews ? .appended : .known) }
 
-    func noteRefusal() {
-        rejected.increment()
-    }
+    func noteRefusal() { note(.rejected) }
+
+    private func note(_ result: Result) { counters.increment([result.rawValue]) }
 }

@@ -1,22 +1,14 @@
 import EventLog
 import Metrics
 
-/// Counts what came of questions about receipts that were handed in. The counters are created at start, so that the
-/// first occurrence of each is visible as an increase from zero.
+/// Counts what came of questions about receipts that were handed in.
 struct HandInMetrics: Sendable {
-    private let counters: [HandIn.State: Counter]
+    private let counters: CounterTable
 
     init(factory: any MetricsFactory) {
-        counters = Dictionary(
-            uniqueKeysWithValues: HandIn.State.allCases.map { state in
-                let counter = Counter(
-                    label: "subledger_receipts_total", dimensions: [("result", state.rawValue)], factory: factory)
-                counter.increment(by: 0)
-                return (state, counter)
-            })
+        counters = CounterTable(
+            "subledger_receipts_total", [MetricLabel("result", HandIn.State.allCases)], factory: factory)
     }
 
-    func note(_ state: HandIn.State) {
-        counters[state]?.increment()
-    }
+    func note(_ state: HandIn.State) { counters.increment([state.rawValue]) }
 }

@@ -5,28 +5,20 @@ import Metrics
 struct CheckMetrics: Sendable {
     private let due: Gauge
     private let oldestDue: Gauge
-    /// By bundle id and label of the result.
-    private let results: [String: [String: Counter]]
+    private let results: CounterTable
 
     init(apps: [String], factory: any MetricsFactory) {
         due = Gauge(label: "subledger_checks_due", factory: factory)
         due.record(0)
         oldestDue = Gauge(label: "subledger_checks_oldest_due_seconds", factory: factory)
         oldestDue.record(0)
-        var results: [String: [String: Counter]] = [:]
-        for app in apps {
-            for label in CheckResult.labels {
-                let counter = Counter(
-                    label: "subledger_checks_total", dimensions: [("app", app), ("result", label)], factory: factory)
-                counter.increment(by: 0)
-                results[app, default: [:]][label] = counter
-            }
-        }
-        self.results = results
+        results = CounterTable(
+            "subledger_checks_total", [MetricLabel("app", apps), MetricLabel("result", CheckResult.labels)],
+            factory: factory)
     }
 
     func note(_ result: CheckResult, of app: String) {
-        results[app]?[result.label]?.increment()
+        results.increment([app, result.label])
     }
 
     func note(_ backlog: PollBacklog) {
