@@ -30,10 +30,7 @@ extension PurchaseOrder {
                 continue
             }
             var item = Item(productId: productId)
-            if var money = line.object("total") {
-                item.total = money.money().price
-                line.add(money)
-            }
+            item.total = line.amount("total")
             item.tax = line.amount("tax")
             if var details = line.object("subscriptionDetails") {
                 item.basePlanId = details.identifier("basePlanId")

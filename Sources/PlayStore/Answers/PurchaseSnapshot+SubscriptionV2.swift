@@ -115,10 +115,7 @@ extension PurchaseSnapshot.Item {
         if var change = plan.object("priceChangeDetails") {
             newPriceState = change.name("priceChangeState", without: "")
             change.note(newPriceState, of: .priceChangeState)
-            if var money = change.object("newPrice") {
-                newPrice = money.money().price
-                change.add(money)
-            }
+            newPrice = change.amount("newPrice")
             plan.add(change)
         }
         if var installments = plan.object("installmentDetails") {
