@@ -92,11 +92,8 @@ extension OfferSignature.Request {
         if let other = json.members.compactMap(\.key.string).first(where: { $0 != "type" && !known.contains($0) }) {
             throw RequestQuery.Malformed(problem: "unknown member \"\(other)\" of type \(type)", field: other)
         }
-        func text(_ name: StaticString, isRequired: Bool = true) throws(RequestQuery.Malformed) -> String? {
-            guard let value = json[name], !value.isNull else {
-                guard isRequired else { return nil }
-                throw RequestQuery.Malformed(problem: "\(name) must be a string", field: name.description)
-            }
+        func optional(_ name: StaticString) throws(RequestQuery.Malformed) -> String? {
+            guard let value = json[name], !value.isNull else { return nil }
             guard let text = value.string, (1...Limits.offerTextBytesMax).contains(text.utf8.count),
                 text.unicodeScalars.allSatisfy({ $0.isASCII && $0.value > 0x20 && $0.value != 0x7F })
             else {
@@ -106,25 +103,30 @@ extension OfferSignature.Request {
             }
             return text
         }
-        let productId = try text("productId") ?? ""
+        func required(_ name: StaticString) throws(RequestQuery.Malformed) -> String {
+            guard let text = try optional(name) else {
+                throw RequestQuery.Malformed(problem: "\(name) must be a string", field: name.description)
+            }
+            return text
+        }
+        let productId = try required("productId")
         switch type {
         case "promotional":
             self = .promotional(
-                productId: productId, offerId: try text("offerId") ?? "",
-                transactionId: try text("transactionId", isRequired: false))
+                productId: productId, offerId: try required("offerId"), transactionId: try optional("transactionId"))
         case "promotional-v1":
-            let token = try text("appAccountToken", isRequired: false)
+            let token = try optional("appAccountToken")
             guard token.map({ UUID(uuidString: $0) != nil }) ?? true else {
                 throw RequestQuery.Malformed(problem: "appAccountToken must be a UUID", field: "appAccountToken")
             }
             self = .discount(
-                productId: productId, offerId: try text("offerId") ?? "", accountToken: token?.lowercased())
+                productId: productId, offerId: try required("offerId"), accountToken: token?.lowercased())
         default:
             guard let isAllowed = json["allowed"]?.bool else {
                 throw RequestQuery.Malformed(problem: "allowed must be true or false", field: "allowed")
             }
             self = .introductory(
-                productId: productId, isAllowed: isAllowed, transactionId: try text("transactionId") ?? "")
+                productId: productId, isAllowed: isAllowed, transactionId: try required("transactionId"))
         }
     }
 }
