@@ -80,3 +80,10 @@ package struct Apps: Sendable {
         }.map(\.app)
     }
 }
+
+extension [App] {
+    /// The keys of those that are asked about by the App Store Server API, by bundle id.
+    package var serverAPIKeys: [String: ServerAPIKey] {
+        Dictionary(compactMap { app in app.serverAPIKey.map { (app.bundleId, $0) } }, uniquingKeysWith: { $1 })
+    }
+}

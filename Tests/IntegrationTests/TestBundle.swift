@@ -130,7 +130,7 @@ struct TestBundle {
             figures: FigureReader(pool: reader), metrics: registry, health: health + [.database(log)],
             loginPause: .zero, now: now, logger: logger)
         let asked = AskedApps(
-            withoutReceipt: Set(apps.filter { $0.serverAPIKey != nil }.map(\.bundleId)),
+            withoutReceipt: Set(apps.serverAPIKeys.keys),
             ofGooglePlay: Set(googleApps.filter(\.polling).map(\.packageName)))
         let routes = PrivateRoutes(
             tokens: tokens, appGate: AppGate(keys: assertions, now: now), log: log,
@@ -140,11 +140,8 @@ struct TestBundle {
             consumption: ConsumptionRoutes(
                 requests: ConsumptionLog(pool: reader), answers: ConsumptionLog(pool: records),
                 policies: ConsumptionPolicies(pool: editor),
-                appsWithKey: Set(apps.filter { $0.serverAPIKey != nil }.map(\.bundleId)), now: now),
-            offers: OfferRoutes(
-                keys: Dictionary(
-                    apps.compactMap { app in app.serverAPIKey.map { (app.bundleId, $0) } }, uniquingKeysWith: { $1 }),
-                now: now),
+                appsWithKey: Set(apps.serverAPIKeys.keys), now: now),
+            offers: OfferRoutes(keys: apps.serverAPIKeys, now: now),
             webhooks: WebhookRoutes(
                 admin: EndpointAdmin(
                     store: EndpointStore(pool: editor),

@@ -7,7 +7,7 @@ extension AskedApps {
     init(_ apps: [App], _ googleApps: [GoogleApp]) {
         let polled = apps.filter(\.isPolled)
         self.init(
-            withoutReceipt: Set(polled.filter { $0.serverAPIKey != nil }.map(\.bundleId)),
+            withoutReceipt: Set(polled.serverAPIKeys.keys),
             withReceipt: Set(polled.map(\.bundleId)),
             ofGooglePlay: Set(googleApps.filter { $0.polling && $0.credentials != nil }.map(\.packageName)))
     }

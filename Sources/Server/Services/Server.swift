@@ -94,8 +94,7 @@ package struct Server {
             consumption: receipts?.consumption, outbound: plan.outbound,
             health: (appending?.health ?? []) + conditions.compactMap(\.self),
             apps: Set(apps.map(\.bundleId) + googleApps.map(\.packageName)),
-            signingKeys: Dictionary(
-                apps.compactMap { app in app.serverAPIKey.map { (app.bundleId, $0) } }, uniquingKeysWith: { $1 }),
+            signingKeys: apps.serverAPIKeys,
             asked: AskedApps(apps, googleApps), changes: changes, metrics: metrics, now: now, logger: logger)
         let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
         let pools = [readerWatch?.pool, backends.healthPool].compactMap(\.self)
