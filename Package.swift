@@ -310,7 +310,8 @@ let package = Package(
                 .product(name: "Hummingbird", package: "hummingbird"),
                 .product(name: "Logging", package: "swift-log"),
                 .product(name: "X509", package: "swift-certificates"),
-            ]),
+            ],
+            exclude: ["Fixtures"]),
         .testTarget(
             name: "FaultTests",
             dependencies: [
