@@ -4,8 +4,10 @@ Arguments: the address of the private listener, a file with an id of each kind, 
 Prints one line for each step. The status is 1 if a step failed.
 """
 
+import http.server
 import os
 import sys
+import threading
 import traceback
 import urllib.parse
 import urllib.request
@@ -33,7 +35,7 @@ PAGES = {
     "movements": f"/console/figures/movements?from=2025-01-01&to=2025-12-31&{STREAM}",
     "retention": f"/console/figures/retention?from=2025-01-01&to=2025-06-30&{STREAM}",
     "products": f"/console/products?edit=com.example.magazine.plus.monthly&{STREAM}",
-    "system": f"/console/system?{STREAM}", "nothing": "/console/search?q=nothing", "no page": "/console/nothing",
+    "deliveries": f"/console/deliveries?{STREAM}", "system": f"/console/system?{STREAM}", "nothing": "/console/search?q=nothing", "no page": "/console/nothing",
 }
 
 
@@ -239,6 +241,56 @@ def step_keyboard(driver):
     driver.find_element(By.XPATH, "//button[text()='switch on']").click()
 
 
+def step_endpoint(driver):
+    """Adds an endpoint, tests, disables, enables and replays it, and sees its attempts."""
+    got = []
+
+    class Receiver(http.server.BaseHTTPRequestHandler):
+        def do_POST(self):
+            got.append(self.rfile.read(int(self.headers["content-length"])))
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    receiver = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Receiver)
+    threading.Thread(target=receiver.serve_forever, daemon=True).start()
+    try:
+        driver.get(BASE + PAGES["deliveries"])
+        driver.find_element(By.NAME, "url").send_keys(f"http://127.0.0.1:{receiver.server_port}/hook?secret=x")
+        driver.find_element(By.XPATH, "//button[text()='Add']").click()
+        wait(driver, "the endpoint is added", lambda d: "whpk_" in d.page_source)
+        assert "secret=x" not in driver.page_source, "the page shows the whole URL"
+        for label, said in (
+            ("Send a test message", "A test message was sent: success, status 204"), ("Disable", "Disabled."),
+            ("Enable", "Enabled."),
+        ):
+            driver.find_element(By.XPATH, f"//button[text()='{label}']").click()
+            wait(driver, said, lambda d: said in d.find_element(By.CSS_SELECTOR, "[role=status]").text)
+        driver.find_element(By.NAME, "after").send_keys("0" + Keys.ENTER)
+        wait(driver, "everything is delivered again", lambda d: "delivered again" in d.find_element(By.CSS_SELECTOR, "[role=status]").text)
+        wait(driver, "the receiver gets changes", lambda d: len(got) > 5)
+
+        def attempts(d):
+            d.refresh()
+            return d.find_elements(By.CSS_SELECTOR, "tbody tr")
+
+        wait(driver, "attempts are shown", attempts)
+        for scheme in ("light", "dark"):
+            emulate(driver, prefers_color_scheme=scheme)
+            problems = axe(driver, f"endpoint, {scheme}")
+            shot(driver, f"endpoint-{scheme}")
+            assert not problems, "\n".join(problems)
+        emulate(driver)
+        driver.find_element(By.XPATH, "//button[text()='Disable']").click()
+        wait(driver, "the endpoint is disabled", lambda d: "by an operator" in d.page_source)
+        driver.get(BASE + PAGES["deliveries"])
+        assert driver.find_elements(By.CSS_SELECTOR, "tbody a[href^='/console/deliveries/end_']"), "no endpoint is listed"
+    finally:
+        receiver.shutdown()
+
+
 def step_live(driver):
     driver.get(BASE + "/console")
     live = driver.find_element(By.ID, "live")
@@ -333,7 +385,7 @@ STEPS = [
     ("find a customer by each kind of id", step_every_id, True),
     ("follow a number to its events", step_number_to_events, True), ("both clocks", step_both_clocks, True),
     ("why", step_why, True),
-    ("keyboard alone", step_keyboard, True), ("live", step_live, True), ("content security policy", step_confined, True),
+    ("endpoints", step_endpoint, True), ("keyboard alone", step_keyboard, True), ("live", step_live, True), ("content security policy", step_confined, True),
     ("valid HTML below 100 KB", step_valid, True), ("320 pixels", step_narrow, True),
     ("names and contrast, light and dark", step_colours, True), ("forced colours", step_forced_colours, True),
     ("without script", step_without_script, False),

@@ -82,16 +82,9 @@ struct AlertTests {
         "promtool accepts the rules",
         .enabled(if: promtool != nil, "promtool is not installed (Debian has it in the package prometheus)"))
     func syntax() throws {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: try #require(Self.promtool))
-        process.arguments = ["check", "rules", Self.file.path]
-        let output = Pipe()
-        process.standardOutput = output
-        process.standardError = output
-        try process.run()
-        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
+        let result = try Process.run(
+            URL(fileURLWithPath: try #require(Self.promtool)), ["check", "rules", Self.file.path], joined: true)
 
-        #expect(process.terminationStatus == 0, "\(text)")
+        #expect(result.status == 0, "\(result.outputText)")
     }
 }

@@ -7,19 +7,10 @@ import Testing
 struct ClientSampleTests {
     /// Runs the sample beside the test bundle with the lines as its input.
     private static func run(_ arguments: [String], _ lines: [String]) throws -> String {
-        let process = Process()
-        process.executableURL = ServerProcess.executable.deletingLastPathComponent()
-            .appendingPathComponent("ClientSample")
-        process.arguments = arguments
-        let (input, output) = (Pipe(), Pipe())
-        process.standardInput = input
-        process.standardOutput = output
-        try process.run()
-        try input.fileHandleForWriting.write(contentsOf: Data((lines.joined(separator: "\n") + "\n").utf8))
-        try input.fileHandleForWriting.close()
-        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        return text
+        try Process.run(
+            ServerProcess.executable.deletingLastPathComponent().appendingPathComponent("ClientSample"), arguments,
+            input: Data((lines.joined(separator: "\n") + "\n").utf8), limit: 120
+        ).outputText
     }
 
     @Test("it buys, loses its network, restarts, restores and prints its entitlements, which the server has as well")

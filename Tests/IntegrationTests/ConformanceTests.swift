@@ -89,21 +89,9 @@ struct ConformanceTests {
     }
 
     private static func run(_ arguments: [String]) throws -> (status: Int32, output: Data, error: String) {
-        let process = Process()
-        process.executableURL = repository.appendingPathComponent("deploy/conformance")
-        process.arguments = arguments
-        let output = Pipe()
-        let error = Pipe()
-        process.standardOutput = output
-        process.standardError = error
-        try process.run()
         // The script stops its server when it is terminated.
-        let limit = DispatchWorkItem { process.terminate() }
-        DispatchQueue.global().asyncAfter(deadline: .now() + 240, execute: limit)
-        defer { limit.cancel() }
-        let text = output.fileHandleForReading.readDataToEndOfFile()
-        let errors = String(decoding: error.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        return (process.terminationStatus, text, errors)
+        let result = try Process.run(
+            repository.appendingPathComponent("deploy/conformance"), arguments, limit: 240)
+        return (result.status, result.output, result.errorText)
     }
 }

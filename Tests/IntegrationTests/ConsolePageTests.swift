@@ -252,7 +252,8 @@ struct ConsolePageTests {
             let (browser, cookie) = try await server.session(.admin)
 
             for path in [
-                "", "/events", "/events/1", "/events/2", "/products?edit=\(encoded)", "/system",
+                "", "/events", "/events/1", "/events/2", "/products?edit=\(encoded)", "/system", "/deliveries",
+                "/deliveries/\(encoded)",
                 "/search?q=\(encoded)", "/search?q=no\(encoded)", "/customers/\(encoded)", "/customers/no\(encoded)",
                 "/customers/\(encoded)?as=link", "/subscriptions/\(encoded)", "/subscriptions/no\(encoded)",
                 "/events?type=\(encoded)", "/figures/\(encoded)", "/figures/active?rows=yes", "/\(encoded)",

@@ -24,26 +24,14 @@ struct CookbookTests {
 
     /// The output of psql for the SQL, with the analyst role.
     private static func psql(_ sql: String, database: String, folder: String, user: String) throws -> String {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = [
-            "psql", "-X", "-v", "ON_ERROR_STOP=1", "-h", folder, "-U", user, "-d", database, "-f", "-",
-        ]
-        process.environment = ProcessInfo.processInfo.environment.merging([
-            "PGOPTIONS": "-c role=subledger_analyst -c default_transaction_read_only=on -c statement_timeout=60s",
-            "PGPORT": "5432", "PGTZ": "UTC", "PAGER": "cat", "LC_ALL": "C.UTF-8",
-        ]) { $1 }
-        let (input, output) = (Pipe(), Pipe())
-        process.standardInput = input
-        process.standardOutput = output
-        process.standardError = output
-        try process.run()
-        try input.fileHandleForWriting.write(contentsOf: Data(sql.utf8))
-        try input.fileHandleForWriting.close()
-        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        #expect(process.terminationStatus == 0, "\(text)")
-        return text
+        let result = try Process.run(
+            command: ["psql", "-X", "-v", "ON_ERROR_STOP=1", "-h", folder, "-U", user, "-d", database, "-f", "-"],
+            environment: ProcessInfo.processInfo.environment.merging([
+                "PGOPTIONS": "-c role=subledger_analyst -c default_transaction_read_only=on -c statement_timeout=60s",
+                "PGPORT": "5432", "PGTZ": "UTC", "PAGER": "cat", "LC_ALL": "C.UTF-8",
+            ]) { $1 }, input: Data(sql.utf8), joined: true, limit: 120)
+        #expect(result.status == 0, "\(result.outputText)")
+        return result.outputText
     }
 
     /// Without whitespace at the ends of lines and newlines around the text.

@@ -73,8 +73,7 @@ struct DashboardTests {
         }
 
         func stop() {
-            process.terminate()
-            process.waitUntilExit()
+            try? process.end(within: 0)
             try? FileManager.default.removeItem(atPath: folder)
         }
     }

@@ -46,7 +46,7 @@ final class DocumentationShell {
     func end() throws {
         _ = try type("jobs -p | xargs --no-run-if-empty kill; wait")
         try input.fileHandleForWriting.close()
-        process.waitUntilExit()
+        try process.end(within: 60)
         try FileManager.default.removeItem(atPath: folder)
     }
 

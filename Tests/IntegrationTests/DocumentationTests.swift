@@ -215,16 +215,14 @@ struct DocumentationTests {
     func catalog() throws {
         let folder = "/tmp/sl-docs-\(getpid())-docc"
         defer { try? FileManager.default.removeItem(atPath: folder) }
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: try #require(Self.docc))
-        process.arguments = [
-            "convert", "--warnings-as-errors", DocumentationArticle.catalog.path, "--output-path", folder,
-            "--fallback-display-name", "Subledger", "--fallback-bundle-identifier", "subledger",
-        ]
-        try process.run()
-        process.waitUntilExit()
+        let result = try Process.run(
+            URL(fileURLWithPath: try #require(Self.docc)),
+            [
+                "convert", "--warnings-as-errors", DocumentationArticle.catalog.path, "--output-path", folder,
+                "--fallback-display-name", "Subledger", "--fallback-bundle-identifier", "subledger",
+            ], joined: true, limit: 180)
 
-        #expect(process.terminationStatus == 0)
+        #expect(result.status == 0, "\(result.outputText)")
     }
 
     @Test("each command prints the output in the article", .timeLimit(.minutes(5)), arguments: run)

@@ -286,12 +286,14 @@ struct MigrationTests {
             upgrade.standardError = errors
             upgrade.standardOutput = FileHandle.nullDevice
             try upgrade.run()
+            let limit = upgrade.killed(after: 120)
+            defer { limit.cancel() }
             var said = ""
             while !said.contains("step 4 of 5"), upgrade.isRunning {
                 said += String(decoding: errors.fileHandleForReading.availableData, as: UTF8.self)
             }
             kill(upgrade.processIdentifier, SIGKILL)
-            upgrade.waitUntilExit()
+            try upgrade.end(within: 10)
 
             _ = try await eventually("the killed session ends") {
                 try await Self.lines(

@@ -33,16 +33,12 @@ enum ReleaseDump {
     }
 
     private static func restore(into name: String, _ choice: [String] = []) async throws {
-        let restore = Process()
-        restore.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        restore.arguments =
-            [
+        let restored = try Process.run(
+            command: [
                 "pg_restore", "--exit-on-error", "-h", try await TestCluster.server().socketFolder, "-U", "subledger",
                 "-d", name,
-            ] + choice + [file.path]
-        try restore.run()
-        restore.waitUntilExit()
-        guard restore.terminationStatus == 0 else { throw Unreadable(status: restore.terminationStatus) }
+            ] + choice + [file.path], limit: 120)
+        guard restored.status == 0 else { throw Unreadable(status: restored.status, error: restored.errorText) }
     }
 
     /// For a command that connects to the database.
@@ -52,5 +48,6 @@ enum ReleaseDump {
 
     struct Unreadable: Error {
         let status: Int32
+        let error: String
     }
 }

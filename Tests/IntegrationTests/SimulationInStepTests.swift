@@ -39,6 +39,8 @@ struct SimulationInStepTests {
         process.standardOutput = FileHandle.nullDevice
         process.standardError = errors
         try process.run()
+        let limit = process.killed(after: 120)
+        defer { limit.cancel() }
         var text = ""
         while !text.contains("simulated: ") {
             let data = errors.fileHandleForReading.availableData
@@ -49,7 +51,7 @@ struct SimulationInStepTests {
         process.interrupt()
 
         text += String(decoding: errors.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
+        try process.end(within: 10)
         #expect(process.terminationStatus == 130)
         #expect(text.hasSuffix("\nstore-simulator: interrupted\n"), "\(text)")
     }

@@ -17,6 +17,8 @@ final class StoreProcess {
 
     /// The base URL that the store prints once it accepts connections.
     func address() throws -> String {
+        let limit = process.killed(after: 60)
+        defer { limit.cancel() }
         var text = ""
         while !text.contains("\n") {
             let data = output.fileHandleForReading.availableData
@@ -27,7 +29,6 @@ final class StoreProcess {
     }
 
     func end() {
-        process.terminate()
-        process.waitUntilExit()
+        try? process.end(within: 0)
     }
 }

@@ -5,16 +5,9 @@ import Testing
 @Suite("TLS on both listeners")
 struct TLSTests {
     private static func curl(_ arguments: String...) throws -> (status: Int32, output: String) {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = ["curl", "--silent", "--show-error", "--max-time", "20"] + arguments
-        let output = Pipe()
-        process.standardOutput = output
-        process.standardError = output
-        try process.run()
-        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        return (process.terminationStatus, text)
+        let result = try Process.run(
+            command: ["curl", "--silent", "--show-error", "--max-time", "20"] + arguments, joined: true)
+        return (result.status, result.outputText)
     }
 
     /// Certificate files, and a server that uses them.

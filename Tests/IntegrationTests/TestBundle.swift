@@ -123,12 +123,16 @@ struct TestBundle {
             onListening: { publicPort.continuation.yield($0) })
         let tokens = TokenCache(read: TokenReader(pool: authenticator).active)
         let registry = MetricsRegistry()
+        let endpoints = EndpointAdmin(
+            store: EndpointStore(pool: editor),
+            keyFile: WebhookKeyFile(path: TestFolder.path("webhook-keys-\(UUID().uuidString).json")),
+            settings: EndpointClientSettings(allowsPrivate: true), apps: Set(apps.map(\.bundleId)), now: now)
         let console = ConsoleRoutes(
             tokens: tokens, sessions: ConsoleSessions(pool: authenticator), transport: transport,
             reader: ConsoleReader(pool: reader), log: log, customers: CustomerReader(pool: reader),
             subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
-            figures: FigureReader(pool: reader), metrics: registry, health: health + [.database(log)],
-            loginPause: .zero, now: now, logger: logger)
+            figures: FigureReader(pool: reader), endpoints: endpoints, metrics: registry,
+            health: health + [.database(log)], loginPause: .zero, now: now, logger: logger)
         let asked = AskedApps(
             withoutReceipt: Set(apps.serverAPIKeys.keys),
             ofGooglePlay: Set(googleApps.filter(\.polling).map(\.packageName)))
@@ -143,11 +147,7 @@ struct TestBundle {
                 policies: ConsumptionPolicies(pool: editor),
                 appsWithKey: Set(apps.serverAPIKeys.keys), now: now),
             offers: OfferRoutes(keys: apps.serverAPIKeys, now: now),
-            webhooks: WebhookRoutes(
-                admin: EndpointAdmin(
-                    store: EndpointStore(pool: editor),
-                    keyFile: WebhookKeyFile(path: TestFolder.path("webhook-keys-\(UUID().uuidString).json")),
-                    settings: EndpointClientSettings(allowsPrivate: true), apps: Set(apps.map(\.bundleId)), now: now)),
+            webhooks: WebhookRoutes(admin: endpoints),
             changes: ChangeReader(pool: reader), signal: signal, console: console, metrics: registry,
             health: health + [.database(log)], now: now, logger: logger)
         let operations = routes.operations

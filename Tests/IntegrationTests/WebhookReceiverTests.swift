@@ -30,14 +30,7 @@ struct WebhookReceiverTests {
     ]
 
     private static func status(of command: [String]) throws -> Int32 {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = command
-        process.standardOutput = FileHandle.nullDevice
-        process.standardError = FileHandle.nullDevice
-        try process.run()
-        process.waitUntilExit()
-        return process.terminationStatus
+        try Process.run(command: command).status
     }
 
     private static var now: Instant { Instant(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) ?? .latest }
@@ -76,7 +69,7 @@ struct WebhookReceiverTests {
             defer {
                 // It inherits that the tests block other signals.
                 kill(process.processIdentifier, SIGKILL)
-                process.waitUntilExit()
+                try? process.end(within: 10)
             }
             try await Self.isRefusing("http://127.0.0.1:\(port)/")
 

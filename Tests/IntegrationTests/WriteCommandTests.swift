@@ -193,7 +193,7 @@ struct WriteCommandTests {
                 try process.run()
                 _ = try await eventually("Apple has extended the subscription") { held.isHolding ? true : nil }
                 kill(process.processIdentifier, SIGKILL)
-                process.waitUntilExit()
+                try process.end(within: 10)
             }
 
             let pending = try await bundle.subscription(id)

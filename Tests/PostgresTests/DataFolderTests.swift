@@ -8,16 +8,9 @@ import Testing
 struct DataFolderTests {
     /// Runs a command as `nobody`.
     private static func asNobody(_ command: [String]) throws -> (status: Int32, output: String) {
-        let process = Process()
-        let output = Pipe()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/env")
-        process.arguments = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"] + command
-        process.standardOutput = output
-        process.standardError = output
-        try process.run()
-        let text = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        return (process.terminationStatus, text)
+        let result = try Process.run(
+            command: ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", "--"] + command, joined: true)
+        return (result.status, result.outputText)
     }
 
     private static func refusal(of folder: String) async throws -> String {

@@ -150,13 +150,10 @@ package enum CitusCluster {
     }
 
     private static func run(_ script: String) throws {
-        let process = Process()
-        process.executableURL = URL(fileURLWithPath: "/usr/bin/timeout")
-        process.arguments = ["--kill-after=5", "120", "/bin/bash", "-c", script]
-        process.currentDirectoryURL = URL(fileURLWithPath: "/")
-        try process.run()
-        process.waitUntilExit()
-        guard process.terminationStatus == 0 else { throw CitusError() }
+        let result = try Process.run(
+            URL(fileURLWithPath: "/usr/bin/timeout"), ["--kill-after=5", "120", "/bin/bash", "-c", script],
+            folder: URL(fileURLWithPath: "/"), limit: 130)
+        guard result.status == 0 else { throw CitusError() }
     }
 
     private static func endWithProcess() {

@@ -39,7 +39,7 @@ package final class ServerProcess: Sendable {
 
     /// Runs a command to its end, or terminates it after the limit in seconds.
     ///
-    /// - Parameter terminal: Stands for the command's standard input; nil for a pipe with the input.
+    /// - Parameter terminal: Stands for the command's standard input, instead of `input`.
     package static func run(
         _ arguments: [String], environment: [String: String] = [:], input: Data? = nil,
         terminal: PseudoTerminal? = nil, limit seconds: Double = 60
@@ -58,26 +58,10 @@ package final class ServerProcess: Sendable {
         _ program: URL, _ arguments: [String], _ environment: [String: String], _ input: Data?,
         _ terminal: PseudoTerminal?, limit seconds: Double
     ) throws -> (status: Int32, output: String, error: String) {
-        let process = Process()
-        process.executableURL = program
-        process.arguments = arguments
-        process.environment = cleanEnvironment.merging(environment) { $1 }
-        let output = Pipe()
-        let error = Pipe()
-        process.standardOutput = output
-        process.standardError = error
-        let stdin = Pipe()
-        process.standardInput = terminal?.follower ?? stdin
-        try process.run()
-        let limit = DispatchWorkItem { process.terminate() }
-        DispatchQueue.global().asyncAfter(deadline: .now() + seconds, execute: limit)
-        defer { limit.cancel() }
-        if let input { try stdin.fileHandleForWriting.write(contentsOf: input) }
-        try stdin.fileHandleForWriting.close()
-        let outputText = String(decoding: output.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        let errorText = String(decoding: error.fileHandleForReading.readDataToEndOfFile(), as: UTF8.self)
-        process.waitUntilExit()
-        return (process.terminationStatus, outputText, errorText)
+        let result = try Process.run(
+            program, arguments, environment: cleanEnvironment.merging(environment) { $1 }, input: input,
+            terminal: terminal, limit: seconds)
+        return (result.status, result.outputText, result.errorText)
     }
 
     /// Starts `subledger serve`, on free ports unless one is given.

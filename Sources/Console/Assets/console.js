@@ -14,7 +14,7 @@
   }
   // Keys.
   const stream = new URLSearchParams(location.search).get("stream");
-  const pages = { h: "", e: "/events", f: "/figures/active", p: "/products", s: "/system" };
+  const pages = { h: "", e: "/events", f: "/figures/active", p: "/products", d: "/deliveries", s: "/system" };
   let afterG = false, row = -1;
   const move = (by) => {
     const rows = all("tbody tr");

@@ -151,6 +151,6 @@ extension PageFrame {
     private static let keys = [
         ("/", "search"), ("j, k", "next and previous row"), ("Enter", "open the row"),
         ("[, ]", "previous and next page"),
-        ("g, then h e f p s", "overview, events, figures, products, system"), ("?", "this list"),
+        ("g, then h e f p d s", "overview, events, figures, products, deliveries, system"), ("?", "this list"),
     ]
 }

@@ -3,6 +3,7 @@ import Encoding
 import EventLog
 import Hummingbird
 import Logging
+import Outbound
 import Readers
 import Subscriptions
 
@@ -15,6 +16,7 @@ package struct ConsoleRoutes: Sendable {
     let subscriptions: SubscriptionReader
     let products: ProductStore
     let figures: FigureReader
+    let endpoints: EndpointAdmin
     let metrics: MetricsRegistry
     let health: [HealthCheck]
     let now: @Sendable () -> Instant
@@ -26,7 +28,7 @@ package struct ConsoleRoutes: Sendable {
     package init(
         tokens: TokenCache, sessions: ConsoleSessions, transport: ConsoleTransport, reader: ConsoleReader,
         log: LogReader, customers: CustomerReader, subscriptions: SubscriptionReader, products: ProductStore,
-        figures: FigureReader, metrics: MetricsRegistry, health: [HealthCheck],
+        figures: FigureReader, endpoints: EndpointAdmin, metrics: MetricsRegistry, health: [HealthCheck],
         loginPause: Duration = Limits.consoleLoginPause, now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         gate = ConsoleGate(tokens: tokens, sessions: sessions, transport: transport, pause: loginPause)
@@ -36,6 +38,7 @@ package struct ConsoleRoutes: Sendable {
         self.subscriptions = subscriptions
         self.products = products
         self.figures = figures
+        self.endpoints = endpoints
         self.metrics = metrics
         self.health = health
         self.now = now
@@ -107,6 +110,24 @@ package struct ConsoleRoutes: Sendable {
         }
         console.post("/console/products") { request, _ in
             await posting(request) { session in try await setProduct(request, session) }
+        }
+        get("/console/deliveries", routes) { _ in
+            Address("deliveries")
+        } page: { visit, _ in
+            try await deliveries(visit)
+        }
+        get("/console/deliveries/:id", routes, keeping: ["done", "messages"]) {
+            Address("deliveries", try Self.id("id", $0))
+        } page: { visit, context in
+            try await delivery(visit, id: try Self.id("id", context))
+        }
+        console.post("/console/deliveries") { request, _ in
+            await posting(request) { session in try await addEndpoint(request, session) }
+        }
+        console.post("/console/deliveries/:id") { request, context in
+            await posting(request) { session in
+                try await changeEndpoint(request, session, id: try Self.id("id", context))
+            }
         }
         get("/console/system", routes) { _ in
             Address("system")

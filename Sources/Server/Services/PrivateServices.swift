@@ -66,12 +66,15 @@ package struct PrivateServices {
             let products = ProductStore(pool: productPool)
             let customers = CustomerReader(pool: pool)
             let health = [.database(LogReader(pool: pool))] + health
+            let endpoints = EndpointAdmin(
+                store: EndpointStore(pool: productPool), keyFile: outbound.keyFile, settings: outbound.client,
+                apps: apps, now: now)
             let console = ConsoleRoutes(
                 tokens: tokens, sessions: ConsoleSessions(pool: authenticatorPool),
                 transport: settings.browsers.transport,
                 reader: ConsoleReader(pool: pool), log: log, customers: customers, subscriptions: subscriptions,
-                products: products, figures: FigureReader(pool: figurePool), metrics: metrics, health: health,
-                now: now, logger: logger)
+                products: products, figures: FigureReader(pool: figurePool), endpoints: endpoints,
+                metrics: metrics, health: health, now: now, logger: logger)
             routes = PrivateRoutes(
                 tokens: tokens, appGate: AppGate(keys: settings.assertionKeys, now: now), browsers: settings.browsers,
                 log: log, subscriptions: subscriptions, products: products, customers: customers,
@@ -82,10 +85,7 @@ package struct PrivateServices {
                     requests: ConsumptionLog(pool: pool), answers: consumption,
                     policies: ConsumptionPolicies(pool: productPool), appsWithKey: Set(signingKeys.keys), now: now),
                 offers: OfferRoutes(keys: signingKeys, now: now),
-                webhooks: WebhookRoutes(
-                    admin: EndpointAdmin(
-                        store: EndpointStore(pool: productPool), keyFile: outbound.keyFile, settings: outbound.client,
-                        apps: apps, now: now)),
+                webhooks: WebhookRoutes(admin: endpoints),
                 changes: ChangeReader(pool: pool), signal: changes, console: console, metrics: metrics, health: health,
                 now: now, logger: logger)
         } else {

@@ -1,0 +1,156 @@
+import Console
+import EventLog
+import Hummingbird
+import Outbound
+import Readers
+import Subscriptions
+
+extension ConsoleRoutes {
+    func deliveries(_ visit: ConsoleRequest) async throws -> Outcome {
+        let stream = try visit.someStream()
+        let endpoints = try await endpoints.store.list().filter {
+            $0.endpoint.stream.app == stream.app && $0.endpoint.stream.environment.rawValue == stream.environment
+        }
+        return .page(DeliveriesPage(endpoints: endpoints.map(DeliveryEndpoint.init), address: visit.address))
+    }
+
+    func delivery(_ visit: ConsoleRequest, id: String) async throws -> Outcome {
+        let messages = try visit.query.number("messages")
+        let notice: DeliveryPage.Notice? =
+            switch try visit.query.text("done") {
+            case "disabled": .disabled
+            case "enabled": .enabled
+            case "replayed": messages.map(DeliveryPage.Notice.replayed)
+            default: nil
+            }
+        return .page(try await page(of: id, notice: notice, address: Self.withoutNotice(visit.address)))
+    }
+
+    private static func withoutNotice(_ address: Address) -> Address {
+        address.with("done", nil).with("messages", nil)
+    }
+
+    private func page(of id: String, notice: DeliveryPage.Notice?, address: Address) async throws -> DeliveryPage {
+        let status = try await refusing { () async throws(EndpointRefusal) in try await endpoints.find(id) }
+        let attempts = try await endpoints.store.attempts(of: id, limit: Limits.attemptsMax)
+        return DeliveryPage(
+            endpoint: DeliveryEndpoint(status),
+            attempts: attempts.map {
+                DeliveryPage.Attempt(
+                    at: $0.at, number: $0.number, result: $0.result, status: $0.status, milliseconds: $0.milliseconds)
+            }, notice: notice, address: address)
+    }
+
+    // MARK: - Changes
+
+    func addEndpoint(_ request: Request, _ session: ConsoleSession) async throws -> Response {
+        try await changing(request, session, at: Address("deliveries")) { form, visit in
+            let stream = try visit.someStream()
+            guard let environment = Environment(rawValue: stream.environment) else { throw EndpointRefusal.unknownApp }
+            var wish = EndpointAdmin.Wish(
+                stream: StreamKey(app: stream.app, environment: environment), url: try form.text("url") ?? "")
+            if let kinds = try form.text("kinds") {
+                wish.kinds = kinds.split { $0 == "," || $0 == " " }.map(String.init)
+            }
+            if let signature = try form.text("signature").flatMap(Endpoint.Signature.init(rawValue:)) {
+                wish.signature = signature
+            }
+            let added = try await refusing { () async throws(EndpointRefusal) in try await endpoints.add(wish) }
+            let id = added.status.endpoint.id
+            let page = try await page(
+                of: id, notice: .added(key: added.key), address: visit.frame.here(Address("deliveries", id)))
+            return ConsoleResponse.html(.ok, visit.frame.html(page))
+        }
+    }
+
+    func changeEndpoint(_ request: Request, _ session: ConsoleSession, id: String) async throws -> Response {
+        try await changing(request, session, at: Address("deliveries", id)) { form, visit in
+            let own = visit.frame.here(Address("deliveries", id))
+            switch try form.text("do") {
+            case "test":
+                let tested = try await refusing { () async throws(EndpointRefusal) in try await endpoints.test(id) }
+                let notice = DeliveryPage.Notice.tested(
+                    result: tested.outcome.class.rawValue, status: tested.outcome.status,
+                    milliseconds: tested.milliseconds)
+                return ConsoleResponse.html(
+                    .ok, visit.frame.html(try await page(of: id, notice: notice, address: own)))
+            case "disable":
+                _ = try await refusing { () async throws(EndpointRefusal) in try await endpoints.disable(id) }
+                return ConsoleResponse.seeOther(own.with("done", "disabled").text)
+            case "enable":
+                _ = try await refusing { () async throws(EndpointRefusal) in try await endpoints.enable(id) }
+                return ConsoleResponse.seeOther(own.with("done", "enabled").text)
+            case "replay-after":
+                return try await replay(id, .after(try form.number("after") ?? 0), own)
+            case "replay-failed":
+                return try await replay(id, .failedSince(try form.instant("failedSince") ?? .earliest), own)
+            default:
+                throw ConsoleProblem(.badRequest, "Bad request", "There is no such form.")
+            }
+        }
+    }
+
+    private func replay(_ id: String, _ replay: EndpointAdmin.Replay, _ own: Address) async throws -> Response {
+        let messages = try await refusing { () async throws(EndpointRefusal) in
+            try await endpoints.replay(id, replay)
+        }
+        return ConsoleResponse.seeOther(own.with("done", "replayed").with("messages", "\(messages)").text)
+    }
+
+    /// Answers a form of an administrator.
+    private func changing(
+        _ request: Request, _ session: ConsoleSession, at address: Address,
+        _ change: (ConsoleQuery, ConsoleRequest) async throws -> Response
+    ) async throws -> Response {
+        let form = try await gate.form(of: request, in: session)
+        let visit = try await visit(
+            form, session, address: address,
+            preferences: ConsolePreferences(ConsoleGate.cookie(ConsolePreferences.cookie, of: request)))
+        do {
+            guard session.scope.includes(.admin) else {
+                throw ConsoleProblem(.forbidden, "Not changed", "Changing endpoints needs a token of scope admin.")
+            }
+            return try await change(form, visit)
+        } catch let problem as ConsoleProblem {
+            return Self.response(problem, in: visit.frame)
+        }
+    }
+
+    private func refusing<Value>(_ body: () async throws(EndpointRefusal) -> Value) async throws -> Value {
+        do throws(EndpointRefusal) {
+            return try await body()
+        } catch {
+            switch error {
+            case .database(let error): throw error
+            case .unknown:
+                throw ConsoleProblem(
+                    .notFound, "No such endpoint", "\(error).", choices: [("Deliveries", Address("deliveries"))])
+            case .malformed: throw ConsoleProblem(.badRequest, "Bad request", "\(error).")
+            case .keys(let problem):
+                logger.error("webhook keys failed", metadata: ["error": "\(problem)"])
+                throw ConsoleProblem(
+                    .internalServerError, "Not done", "The webhook keys cannot be read or written: see the server log.")
+            case .unknownApp, .full, .noKeyFile, .noKey, .noSecret, .isForward:
+                throw ConsoleProblem(.conflict, "Not done", "\(error).")
+            }
+        }
+    }
+}
+
+extension DeliveryEndpoint {
+    init(_ status: EndpointStatus) {
+        let endpoint = status.endpoint
+        let state: State =
+            switch endpoint.state {
+            case .disabled(let reason, let at): .disabled(reason: reason.rawValue, since: at)
+            case .active: status.failingSince.map { .failing(since: $0) } ?? .active
+            }
+        let scheme = endpoint.url.hasPrefix("http://") ? "http" : "https"
+        let host = (try? EndpointURL(endpoint.url, allowsPrivate: true))?.host ?? "…"
+        self.init(
+            id: endpoint.id, isForward: endpoint.purpose == .events, receiver: "\(scheme)://\(host)",
+            kinds: endpoint.kinds, signature: endpoint.signature.rawValue, state: state, number: status.number,
+            head: status.head, waiting: status.waiting, exhausted: status.exhausted,
+            succeededAt: status.succeededAt)
+    }
+}
