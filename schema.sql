@@ -1346,6 +1346,7 @@ create table subledger.google_purchase (
   acknowledged_at      timestamptz,
   state                text,
   order_id             text,
+  account_ids          jsonb       not null default '{}',
   constraint google_purchase_pkey primary key (app, token_sha256),
   constraint google_purchase_app_check check (app <> ''),
   constraint google_purchase_token_sha256_check check (token_sha256 = sha256(convert_to(purchase_token, 'UTF8'))),
@@ -1362,7 +1363,8 @@ create table subledger.google_purchase (
       'unavailable'
     )
   ),
-  constraint google_purchase_answer_position_check check (answer_position > 0)
+  constraint google_purchase_answer_position_check check (answer_position > 0),
+  constraint google_purchase_account_ids_check check (jsonb_typeof(account_ids) = 'object')
 )
 -- Updated by every question: free space keeps the new row version on the same page.
 with (fillfactor = 80);
@@ -1370,11 +1372,15 @@ with (fillfactor = 80);
 -- Finds the purchases to ask about.
 create index google_purchase_due_at_idx on subledger.google_purchase (app, rank, due_at) where due_at is not null;
 
+-- Finds the purchases of which nothing proves that they exist.
+create index google_purchase_unanswered_idx on subledger.google_purchase (app, due_at) where environment is null;
+
 create index google_purchase_unacknowledged_idx on subledger.google_purchase (app, unacknowledged_since)
   where unacknowledged_since is not null;
 
 -- The receiver asks about the purchases that backends hand in, and records the checks.
 grant select, insert, update on subledger.google_purchase to subledger_receiver, subledger_poller;
+grant delete on subledger.google_purchase to subledger_poller;
 grant select on subledger.google_purchase to subledger_reader, subledger_analyst;
 
 -- Repeatable ---------------------------------------------------------------------------------------------------------
@@ -1411,6 +1417,8 @@ comment on column subledger.google_purchase.answer_position is
   'Position of the last answer that is in the log, in the stream of its environment; null before the first';
 comment on column subledger.google_purchase.customer_ids is
   'The backend''s customers who handed it in and are not linked to it yet: they are after the next answer';
+comment on column subledger.google_purchase.account_ids is
+  'By those customers: the account id that the backend gave the app for each, if it named one';
 comment on column subledger.google_purchase.unacknowledged_since is
   'When it was bought, until it is acknowledged: Google refunds it after three days. Null if it need not be';
 comment on column subledger.google_purchase.acknowledged_at is 'When the server acknowledged it; null if it did not';
@@ -2303,6 +2311,7 @@ create table subledger.receipt (
   subscriptions  text[]      not null default '{}',
   stream_id      integer,
   position       bigint,
+  account_id     text,
   constraint receipt_pkey primary key (receipt_id),
   constraint receipt_app_receipt_sha256_customer_id_key unique nulls not distinct (app, receipt_sha256, customer_id),
   constraint receipt_receipt_sha256_check check (
@@ -2316,11 +2325,16 @@ create table subledger.receipt (
   constraint receipt_asked_at_check check (state = 'pending' or asked_at is not null),
   constraint receipt_problem_check check (state = 'pending' or (state = 'refused') = (problem is not null)),
   constraint receipt_registered_check check (registered in ('new', 'known', 'other_customer')),
-  constraint receipt_position_check check ((stream_id is null) = (position is null))
+  constraint receipt_position_check check ((stream_id is null) = (position is null)),
+  constraint receipt_account_id_check
+    check (account_id is null or customer_id is not null and octet_length(account_id) between 1 and 256)
 );
 
 -- Finds the receipts to ask about.
 create index receipt_next_at_idx on subledger.receipt (next_at) where state = 'pending';
+
+-- Finds the receipts to forget.
+create index receipt_refused_idx on subledger.receipt (asked_at) where state = 'refused' and receipt = '';
 
 -- Finds the receipts that name a subscription.
 create index receipt_subscriptions_idx on subledger.receipt using gin (subscriptions);
@@ -2328,14 +2342,14 @@ create index receipt_subscriptions_idx on subledger.receipt using gin (subscript
 -- Which receipt a row is, and who handed it in, never changes: a constraint ties the bytes to their digest, or lets
 -- them go once the receipt is refused. Only those who ask with a receipt may read its bytes.
 grant select, insert on subledger.receipt to subledger_receiver;
-grant select on subledger.receipt to subledger_poller;
+grant select, delete on subledger.receipt to subledger_poller;
 grant update (
   receipt, state, attempts, next_at, asking_until, asked_at, problem, status, environment, registered, linked,
-  subscriptions, stream_id, position
+  subscriptions, stream_id, position, account_id
 ) on subledger.receipt to subledger_receiver;
 grant select (
   receipt_id, app, received_at, receipt_sha256, customer_id, state, attempts, next_at, asking_until, asked_at, problem,
-  status, environment, registered, linked, subscriptions, stream_id, position
+  status, environment, registered, linked, subscriptions, stream_id, position, account_id
 ) on subledger.receipt to subledger_reader, subledger_analyst;
 
 -- Repeatable ---------------------------------------------------------------------------------------------------------
@@ -2349,6 +2363,8 @@ comment on column subledger.receipt.receipt_sha256 is 'SHA-256 of the bytes';
 comment on column subledger.receipt.receipt is
   'The bytes; empty once it is refused, unless it was answered before. Reading roles cannot read them';
 comment on column subledger.receipt.customer_id is 'The backend''s customer who handed it in; null if it named none';
+comment on column subledger.receipt.account_id is
+  'The account id that the backend gave the app for that customer, as it named it last; null if it named none';
 comment on column subledger.receipt.state is
   'pending until Apple has answered; answered; or refused, by Apple or by a check of its answer';
 comment on column subledger.receipt.attempts is 'How often Apple was asked since the receipt became pending';

@@ -66,6 +66,15 @@ enum Limits {
     static let transactionIdLengthMax = 20
     /// Interval of the queries of requests that wait.
     static let handInLookInterval = Duration.milliseconds(50)
+    /// Purchases of an app that wait for Google's first answer. More are refused: what apps send costs rows and calls, and those
+    /// before them would be asked about first. How long a count is used.
+    static let unansweredPurchasesMax: Int64 = 10_000
+    static let unansweredCountAgeMax = Duration.seconds(5)
+    /// How long what was handed in and refused is kept, of receipts the digest: backends read for days what came of one, and a
+    /// repetition is answered without a question. How often older ones are forgotten, and how many at a time.
+    static let refusedHandInsKept = Duration.seconds(30 * 86_400)
+    static let handInSweepInterval = Duration.seconds(3600)
+    static let handInSweepBatch: Int64 = 1000
     /// Within this time, the same receipt of the same customer gets the last verdict again. Apps hand a receipt in at
     /// each start and repeat lost requests, but a receipt changes with each purchase, so asking again finds only what
     /// was renewed or refunded meanwhile.

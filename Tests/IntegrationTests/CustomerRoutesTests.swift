@@ -133,6 +133,47 @@ struct CustomerRoutesTests {
         }
     }
 
+    @Test("a hundred ids of one customer with thousands of purchases cost what one id costs")
+    func manyIdsOfOne() async throws {
+        try await TestBundle.withServer(patience: .zero) { server in
+            let owner = try await TestCluster.connect(server.database)
+            try await owner.script(
+                """
+                insert into subledger.stream (stream_id, app, environment) values (1, '\(V1Body.app)', 'production');
+                insert into subledger.stream_head (stream_id, position, chain) values (1, 0, decode(repeat('00', 32), 'hex'));
+                insert into subledger.ownership (
+                  stream_id, original_transaction_id, starts_at, ends_at, customer_kind, customer_id, reason, position
+                )
+                select 1, number, '-infinity', 'infinity', 'link', 'hoarder', 'link', 1
+                from generate_series(1, 5000) as number;
+                insert into subledger.access_period (
+                  stream_id, original_transaction_id, starts_at, ends_at, cause, transaction_id, product_id, position
+                )
+                select 1, number, '2018-01-01Z', 'infinity', 'owned', number, 'lamp ' || number % 3, 1
+                from generate_series(1, 5000) as number;
+                insert into subledger.customer_identity (
+                  stream_id, kind, id, starts_at, ends_at, customer_kind, customer_id
+                )
+                select 1, 'subscription', number, '-infinity', 'infinity', 'link', 'hoarder'
+                from generate_series(1, 100) as number
+                """, deadline: .now + .seconds(60))
+            await owner.close()
+            let ids = (1...100).map { "\"\($0)\"" }.joined(separator: ",")
+
+            let answer = try await server.backend.post(
+                Array(#"{"app":"\#(V1Body.app)","customerIds":[\#(ids)]}"#.utf8), to: "/customers/entitlements")
+
+            #expect(answer.status == 200)
+            let customers = try #require(answer.json["customers"] as? [[String: Any]])
+            #expect(customers.count == 100)
+            for customer in customers {
+                let entitlements = try #require(customer["entitlements"] as? [[String: Any]])
+                #expect(entitlements.compactMap { $0["entitlement"] as? String } == ["lamp 0", "lamp 1", "lamp 2"])
+                #expect(entitlements.allSatisfy { $0["active"] as? Bool == true })
+            }
+        }
+    }
+
     @Test("a batch request returns customers in its order and marks unknown ones")
     func many() async throws {
         try await Self.withCustomers { server in

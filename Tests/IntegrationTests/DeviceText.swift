@@ -6,15 +6,17 @@ enum DeviceText {
 
     static func transaction(
         _ id: String = id, subscription: String = id, signedAt: Int64 = 1_757_000_000_000, app: String = SignedBody.app,
-        environment: String = "Sandbox", revokedAt: Int64? = nil, signer: JWSSigner = JWSSigner(.standard)
+        environment: String = "Sandbox", revokedAt: Int64? = nil, account: String? = nil,
+        signer: JWSSigner = JWSSigner(.standard)
     ) -> String {
         let revocation = revokedAt.map { ",\"revocationDate\":\($0),\"revocationReason\":0" } ?? ""
+        let token = account.map { ",\"appAccountToken\":\"\($0)\"" } ?? ""
         return sign(
             """
             {"transactionId":"\(id)","originalTransactionId":"\(subscription)","bundleId":"\(app)",\
             "productId":"monthly","purchaseDate":1573200700000,"expiresDate":1573300000000,\
             "type":"Auto-Renewable Subscription","environment":"\(environment)","price":480000,"currency":"JPY",\
-            "deviceVerification":"ZGV2aWNl","signedDate":\(signedAt)\(revocation)}
+            "deviceVerification":"ZGV2aWNl","signedDate":\(signedAt)\(revocation)\(token)}
             """, signer)
     }
 

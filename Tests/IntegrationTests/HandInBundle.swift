@@ -49,6 +49,11 @@ enum HandInWay: String, CaseIterable, Sendable {
     }
 }
 
+extension HandInWay {
+    /// The member of the body with the account id that a backend gave the app.
+    var accountMember: String { path == "/purchases" ? "obfuscatedAccountId" : "appAccountToken" }
+}
+
 /// A server with one app in each store, and stores that answer about a purchase of each way and number.
 ///
 /// All purchases are of the sandbox, of which Apple's production host knows nothing.
@@ -97,23 +102,29 @@ struct HandInBundle: Sendable {
     }
 
     /// The member of the body with a purchase, after the stores know it.
-    private func member(_ way: HandInWay, _ number: Int) throws -> [String: String] {
+    ///
+    /// - Parameter account: The account id that it carries; nil for none.
+    private func member(_ way: HandInWay, _ number: Int, _ account: String?) throws -> [String: String] {
         let id = Self.id(way, number)
         switch way {
         case .receipt:
             let receipt = ReceiptSample.receipt(UInt8(number))
+            let token = account.map { "\"app_account_token\":\"\($0)\"," } ?? ""
             stores.receipts.answerInSandbox(
-                receipt, ReceiptSample.answer(id).replacing("\"Production\"", with: "\"Sandbox\""))
+                receipt,
+                ReceiptSample.answer(id).replacing("\"Production\"", with: "\"Sandbox\"")
+                    .replacing("\"transaction_id\"", with: "\(token)\"transaction_id\""))
             return ["receipt": receipt]
-        case .transaction, .appTransaction: return ["signedTransaction": DeviceText.transaction(id, subscription: id)]
+        case .transaction, .appTransaction:
+            return ["signedTransaction": DeviceText.transaction(id, subscription: id, account: account)]
         case .transactionId:
-            stores.know(id)
+            stores.know(id, account: account)
             return ["transactionId": id]
         case .purchaseToken, .appPurchase:
-            know(id)
+            know(id, account)
             return ["purchaseToken": id]
         case .signedPurchase:
-            know(id)
+            know(id, account)
             let text = #"{"packageName":"\#(way.app)","productId":"premium","purchaseToken":"\#(id)"}"#
             let signature = try ScriptedGoogle.key().signature(
                 for: Insecure.SHA1.hash(data: Data(text.utf8)), padding: .insecurePKCS1v1_5)
@@ -121,21 +132,27 @@ struct HandInBundle: Sendable {
         }
     }
 
-    private func know(_ token: String) {
+    private func know(_ token: String, _ account: String?) {
         stores.google.answer(
             "purchases/subscriptionsv2/tokens/\(token)",
             ScriptedGoogle.subscription(
                 start: TestBundle.now.advanced(by: .seconds(-3600)), end: TestBundle.now.advanced(by: .seconds(86_400)),
-                isTest: true))
+                isTest: true,
+                more: account.map {
+                    #""externalAccountIdentifiers":{"obfuscatedExternalAccountId":"\#($0)"},"#
+                } ?? ""))
     }
 
     /// Hands a purchase in.
     ///
-    /// - Parameter more: Members of the body that replace others.
+    /// - Parameters:
+    ///   - account: The account id that the purchase carries; nil for none.
+    ///   - more: Members of the body that replace others.
     func handIn(
-        _ way: HandInWay, _ number: Int = 1, customer: String? = "u-1", query: String? = nil, more: [String: Any] = [:]
+        _ way: HandInWay, _ number: Int = 1, customer: String? = "u-1", carrying account: String? = nil,
+        query: String? = nil, more: [String: Any] = [:]
     ) async throws -> HTTPAnswer {
-        var body: [String: Any] = try member(way, number)
+        var body: [String: Any] = try member(way, number, account)
         if let customer, !way.isOfApp { body["customerId"] = customer }
         body.merge(more) { $1 }
         return try await post(
@@ -171,12 +188,14 @@ struct HandInBundle: Sendable {
 final class ScriptedStores: StoreTransport {
     let receipts = ScriptedStore()
     let google: ScriptedGoogle
-    private let state = Mutex<(known: Set<String>, isSilent: Bool)>(([], false))
+    private let state = Mutex<(known: [String: String?], isSilent: Bool)>(([:], false))
 
     init(google: ScriptedGoogle) { self.google = google }
 
-    /// Lets the Server API answer about a transaction.
-    func know(_ transactionId: String) { state.withLock { _ = $0.known.insert(transactionId) } }
+    /// Lets the Server API answer about a transaction, which carries the account id.
+    func know(_ transactionId: String, account: String? = nil) {
+        state.withLock { $0.known[transactionId] = .some(account) }
+    }
 
     /// Whether the next questions get no answer until they are given up.
     func beSilent(_ isSilent: Bool) { state.withLock { $0.isSilent = isSilent } }
@@ -194,8 +213,8 @@ final class ScriptedStores: StoreTransport {
             return try await receipts.send(sent, timeout: timeout, bytesMax: bytesMax)
         }
         let id = String(sent.url[range.upperBound...])
-        guard sent.url.contains("sandbox"), state.withLock({ $0.known.contains(id) }) else { return Self.unknown }
-        let text = DeviceText.transaction(id, subscription: id)
+        guard sent.url.contains("sandbox"), let account = state.withLock({ $0.known[id] }) else { return Self.unknown }
+        let text = DeviceText.transaction(id, subscription: id, account: account)
         return StoreResponse(status: 200, body: Array(#"{"signedTransactionInfo":"\#(text)"}"#.utf8))
     }
 

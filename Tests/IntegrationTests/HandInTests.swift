@@ -136,6 +136,113 @@ struct HandInTests {
         }
     }
 
+    /// The account ids that the app got for two of its users, who buy in one way only.
+    private static func accounts(_ way: HandInWay) -> (anna: String, boris: String) {
+        let place = HandInWay.allCases.firstIndex(of: way) ?? 0
+        return ("7e3fb204-2c1f-4c5c-8e4f-1f0f0f6b7a0\(place)", "0b6a7f10-55a1-4c5b-9b1e-3d2f5f0c8b0\(place)")
+    }
+
+    @Test(
+        "an account id that the backend names decides: a purchase with another one is not linked, under any policy",
+        arguments: ["latest-buyer", "first-buyer", "shared"])
+    func namedAccount(_ policy: String) async throws {
+        try await HandInBundle.with { bundle in
+            try await bundle.set(policy: policy)
+            for way in HandInWay.allCases where !way.isOfApp {
+                let (anna, boris) = ("anna of \(way)", "boris of \(way)")
+                let accounts = Self.accounts(way)
+                func handIn(_ customer: String, naming account: String?) async throws -> HTTPAnswer {
+                    bundle.clock.advance(by: .seconds(2))
+                    let answer = try await bundle.handIn(
+                        way, customer: customer, carrying: accounts.anna,
+                        more: account.map { [way.accountMember: $0] } ?? [:])
+                    try await bundle.server.isFolded()
+                    return answer
+                }
+
+                // Boris has copied Anna's purchase, and is first.
+                let copied = try await handIn(boris, naming: accounts.boris)
+                let again = try await handIn(boris, naming: accounts.boris)
+                let own = try await handIn(anna, naming: accounts.anna.uppercased())
+                let later = try await handIn(boris, naming: accounts.boris)
+                let entitled = try await bundle.server.backend.get(
+                    "/customers/anna%20of%20\(way)/entitlements?as=link&environment=sandbox")
+
+                for answer in [copied, again, later] {
+                    #expect(answer.status == 200, "\(way): \(answer.body)")
+                    #expect(answer.json["linked"] as? Bool == false, "\(way): \(answer.body)")
+                    #expect(Self.list(answer, "entitlements").isEmpty, "\(way)")
+                }
+                #expect(own.json["linked"] as? Bool == true, "\(way): \(own.body)")
+                #expect(Self.list(own, "entitlements").map { $0["active"] as? Bool } == [true], "\(way)")
+                #expect(Self.list(entitled, "entitlements").map { $0["active"] as? Bool } == [true], "\(way)")
+            }
+        }
+    }
+
+    @Test("under first-buyer, who names the account id of the first purchase gets it from who handed it in without one")
+    func namedLater() async throws {
+        try await HandInBundle.with { bundle in
+            try await bundle.set(policy: "first-buyer")
+            for way in HandInWay.allCases where !way.isOfApp && way != .transactionId {
+                let (anna, boris) = ("anna of \(way)", "boris of \(way)")
+                let accounts = Self.accounts(way)
+                let copied = try await bundle.handIn(way, customer: boris, carrying: accounts.anna)
+                try await bundle.server.isFolded()
+                bundle.clock.advance(by: .seconds(400))
+                let own = try await bundle.handIn(
+                    way, customer: anna, carrying: accounts.anna, more: [way.accountMember: accounts.anna])
+                try await bundle.server.isFolded()
+                bundle.clock.advance(by: .seconds(400))
+                let later = try await bundle.handIn(way, customer: boris, carrying: accounts.anna)
+
+                #expect(copied.json["linked"] as? Bool == true, "\(way): \(copied.body)")
+                #expect(own.json["linked"] as? Bool == true, "\(way): \(own.body)")
+                #expect(later.json["linked"] as? Bool == false, "\(way): \(later.body)")
+            }
+        }
+    }
+
+    @Test("a purchase without an account id is linked as before; an app cannot name one, and it needs a customer")
+    func namedWithout() async throws {
+        try await Self.eachWay { bundle, way in
+            let named = [way.accountMember: Self.accounts(way).anna]
+            let answer = try await bundle.handIn(way, customer: "of \(way)", more: named)
+
+            guard !way.isOfApp else {
+                #expect(answer.status == 403, "\(way): \(answer.body)")
+                return
+            }
+            #expect(answer.json["linked"] as? Bool == true, "\(way): \(answer.body)")
+            let nobody = try await bundle.handIn(way, customer: nil, more: named)
+            #expect(nobody.status == 400, "\(way)")
+            #expect(nobody.json["field"] as? String == way.accountMember)
+            let empty = try await bundle.handIn(way, customer: "of \(way)", more: [way.accountMember: ""])
+            #expect(empty.status == 400, "\(way)")
+        }
+    }
+
+    @Test("a purchase of Google Play and a receipt that are pending keep the account id")
+    func namedPending() async throws {
+        try await HandInBundle.with { bundle in
+            for way in [HandInWay.receipt, .purchaseToken] {
+                let accounts = Self.accounts(way)
+                bundle.stores.beSilent(true)
+                let pending = try await bundle.handIn(
+                    way, customer: "boris", carrying: accounts.anna, more: [way.accountMember: accounts.boris])
+                bundle.stores.beSilent(false)
+
+                #expect(pending.status == 202, "\(way): \(pending.body)")
+            }
+            #expect(
+                try await bundle.server.sql("select account_id from subledger.receipt")
+                    == [Self.accounts(.receipt).boris])
+            #expect(
+                try await bundle.server.sql("select account_ids ->> 'boris' from subledger.google_purchase")
+                    == [Self.accounts(.purchaseToken).boris])
+        }
+    }
+
     @Test("an answer waits for the fold, and says so if the fold takes too long; what is not folded is not in force")
     func unfolded() async throws {
         try await HandInBundle.with { bundle in

@@ -34,6 +34,9 @@ struct LimitsTableTests {
         "notifications of a local environment": "\(HTTP.localEventsMax)",
         "rate of a local environment": "\(HTTP.localEventsPerSecond)/s, bursts of \(HTTP.localBurstEventsMax)",
         "signatures of offers of an app": "\(HTTP.offerSignatureBurstMax), then \(HTTP.offerSignaturesPerSecond)/s",
+        "purchases that wait for Google's first answer": "\(StoreClient.Limits.unansweredPurchasesMax) of an app",
+        "refused receipts, and purchases that Google does not know":
+            "\(Int(StoreClient.Limits.refusedHandInsKept / .seconds(86_400))) days",
         "hand-ins of a customer": "\(HTTP.handInBurstMax), then \(HTTP.handInsPerSecond)/s",
         "requests of an app's user": "\(HTTP.userRequestBurstMax), then \(HTTP.userRequestsPerSecond)/s",
         "requests of apps from one address": "\(HTTP.appRequestBurstMax), then \(HTTP.appRequestsPerSecond)/s",

@@ -36,6 +36,12 @@ extension SchemaTests {
             constraint: "receipt_customer_id_check", sqlstate: "23514",
             statement: receipt(customer: "repeat('u', 257)")),
         Broken(
+            constraint: "receipt_account_id_check", sqlstate: "23514",
+            statement: "\(receipt()); update subledger.receipt set account_id = ''"),
+        Broken(
+            constraint: "receipt_account_id_check", sqlstate: "23514",
+            statement: "\(receipt(customer: "null")); update subledger.receipt set account_id = 'a'"),
+        Broken(
             constraint: "receipt_state_check", sqlstate: "23514",
             statement: receipt(state: "lost", nextAt: "null", askedAt: "now()")),
         Broken(constraint: "receipt_attempts_check", sqlstate: "23514", statement: receipt(attempts: "0")),

@@ -137,8 +137,9 @@ struct TestBundle {
             withoutReceipt: Set(apps.serverAPIKeys.keys),
             ofGooglePlay: Set(googleApps.filter(\.polling).map(\.packageName)))
         let routes = PrivateRoutes(
-            tokens: tokens, appGate: AppGate(keys: assertions, now: now), log: log,
-            subscriptions: SubscriptionReader(pool: reader, asked: asked), products: ProductStore(pool: editor),
+            tokens: tokens, appGate: AppGate(keys: assertions, now: now), browsers: BrowserAccess(transport: transport),
+            log: log, subscriptions: SubscriptionReader(pool: reader, asked: asked),
+            products: ProductStore(pool: editor),
             customers: CustomerReader(pool: reader),
             links: links, headKey: Self.headKey, handIns: sources,
             consumption: ConsumptionRoutes(

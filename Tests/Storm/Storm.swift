@@ -26,6 +26,9 @@ struct Storm: AsyncParsableCommand {
     @Flag(help: "Fill the disk too. The folder must be a file system of its own.")
     var fillDisk = false
 
+    @Flag(help: "Instead of faults: sessions of reading roles that hold what they can, and customers who send junk.")
+    var hostile = false
+
     func validate() throws {
         guard minutes > 0, minutes <= 600 else {
             throw ValidationError("--minutes is out of range: expected more than 0 and at most 600.")
@@ -43,12 +46,16 @@ struct Storm: AsyncParsableCommand {
         defer { for signal in signals { signal.cancel() } }
         let load = StormLoad(seed: seed, deliveries: Int(minutes * 60) * rate)
         report.log("seed \(seed), \(minutes) minutes, \(load.count) deliveries")
-        if !fillDisk {
+        if !fillDisk, !hostile {
             report.log("skipped: full disk, because the folder is not a file system of its own (needs root)")
         }
 
         let run = try await StormRun.start(folder: folder, load: load, seed: seed, report: report)
-        await run.storm(for: .seconds(minutes * 60), canFillDisk: fillDisk)
+        if hostile {
+            await run.hostileStorm(for: .seconds(minutes * 60))
+        } else {
+            await run.storm(for: .seconds(minutes * 60), canFillDisk: fillDisk)
+        }
         await run.check()
         await run.end()
         let content = run.sender.ledger.content

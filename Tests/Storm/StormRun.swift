@@ -24,6 +24,7 @@ struct StormRun: Sendable {
         try """
         [{"bundleId":"\(StormLoad.app)","appAppleId":\(StormLoad.appleId),"sharedSecrets":["\(Canary.secret)"],
         "receipts":{"polling":false}},
+        {"bundleId":"\(HostileCustomers.app)","receipts":{"polling":false}},
         {"bundleId":"\(ReceiptStorm.app)","sharedSecrets":["\(Canary.secret)"],"receipts":{"callsPerMinute":6000}}]
         """.write(toFile: apps, atomically: false, encoding: .utf8)
         let servers = try [("server 1", "info"), ("server 2", "trace")].map { name, level in
@@ -63,6 +64,25 @@ struct StormRun: Sendable {
             let isUp = try? await eventually(within: .seconds(60), "\(server.name) is up") { server.ports }
             if isUp == nil { report.problem("\(server.name) is not up one minute after the last fault") }
         }
+        await sending.value
+        await handing.value
+        await sender.sendUnacknowledged()
+    }
+
+    /// Posts the load while reading roles hold what they can and customers send junk. Nothing is killed: purchases must give
+    /// access in time, and health must be ok.
+    func hostileStorm(for duration: Duration) async {
+        let mischief = Task { await Mischief(sender: sender, report: report, seed: seed).run() }
+        let readers = Task { await HostileReaders(database: database, report: report).run() }
+        let customers = HostileCustomers(servers: servers, client: sender.client, report: report)
+        let flood = Task { await customers.run(seed: seed) }
+        let sending = Task { await sender.sendAll(over: duration) }
+        let handing = Task { await receipts.run(over: duration, sender, seed: seed) }
+        try? await Task.sleep(for: duration)
+        report.log("end of the hostile sessions, \(sender.remaining) notifications left to send")
+        for task in [mischief, readers, flood] { task.cancel() }
+        for task in [mischief, readers, flood] { await task.value }
+        customers.check()
         await sending.value
         await handing.value
         await sender.sendUnacknowledged()

@@ -165,6 +165,29 @@ struct HandInOwnershipTests {
         }
     }
 
+    @Test(
+        "who names the app user of a line gets it from who handed it in without, in any order; a later app user does not",
+        arguments: 1...4)
+    func namedAppUser(count: Int) {
+        let answers = Self.answers(["x-1"] + Array(repeating: "x-2", count: count - 1))
+        let own = handedIn("u-1", Self.key(0), CustomerKey(.account, "x-1"))
+        let copied = handedIn("u-2", Self.key(0))
+        let later = handedIn("u-2", Self.key(count - 1), CustomerKey(.account, "x-2"))
+        for order in permutations(of: Array(answers.indices) + [-1, -2]) {
+            func owners(_ other: LinkStatement, _ policy: OwnershipPolicy) -> Set<CustomerKey> {
+                let arrivals = order.map { $0 >= 0 ? Arrival.answer($0) : .links($0 == -1 ? own : other) }
+                return Self.owners(arrivals, answers, policy).owners
+            }
+            let last: CustomerKey = order.last { $0 < 0 } == -1 ? .u1 : .u2
+
+            // With several app users, who hands in without naming one is none of them.
+            #expect(owners(copied, .firstBuyer) == [.u1], "\(order)")
+            if count > 1 { #expect(owners(later, .firstBuyer) == [.u1], "\(order)") }
+            #expect(owners(copied, .latestBuyer) == [last], "\(order)")
+            #expect(owners(copied, .shared).isSuperset(of: [.u1, .u2]), "\(order)")
+        }
+    }
+
     @Test("a statement of the backend names the app user of the first purchase, too, or does not count")
     func statement() {
         let answers = Self.answers(["x-1"])

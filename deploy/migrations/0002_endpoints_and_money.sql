@@ -1,8 +1,8 @@
 -- Endpoints, leases, tables and columns of money, what links rest on, and what the fold reports since November 2026.
 --
 -- Locks until it commits, against reading and writing: change, receipt, subscription, transaction, access_period,
--- refunded_period, customer_link, check_schedule, delivery_audit, google_void_audit and token. They are read once for
--- each new constraint: about a million rows in a second.
+-- refunded_period, customer_link, check_schedule, delivery_audit, google_purchase, google_void_audit and token. They are
+-- read once for each new constraint: about a million rows in a second.
 -- Locks until it commits, against appending: event, which is read once for its new index, about five million events in
 -- a minute. Notifications are answered 503 meanwhile, and the stores repeat them. If your log is larger, build the index
 -- beforehand, which locks nothing; then it is kept:
@@ -18,7 +18,7 @@
 lock table
   subledger.change, subledger.receipt, subledger.subscription, subledger.transaction, subledger.access_period,
   subledger.refunded_period, subledger.customer_link, subledger.check_schedule, subledger.delivery_audit,
-  subledger.google_void_audit, subledger.token
+  subledger.google_purchase, subledger.google_void_audit, subledger.token
   in access exclusive mode;
 lock table subledger.event in share row exclusive mode;
 
@@ -64,6 +64,16 @@ alter table subledger.receipt drop constraint receipt_receipt_sha256_check;
 alter table subledger.receipt add constraint receipt_receipt_sha256_check check (
   receipt_sha256 = sha256(receipt) or state = 'refused' and receipt = ''
 );
+alter table subledger.receipt add column account_id text;
+alter table subledger.receipt add constraint receipt_account_id_check
+  check (account_id is null or customer_id is not null and octet_length(account_id) between 1 and 256);
+
+create index receipt_refused_idx on subledger.receipt (asked_at) where state = 'refused' and receipt = '';
+
+alter table subledger.google_purchase add column account_ids jsonb not null default '{}';
+alter table subledger.google_purchase add constraint google_purchase_account_ids_check
+  check (jsonb_typeof(account_ids) = 'object');
+create index google_purchase_unanswered_idx on subledger.google_purchase (app, due_at) where environment is null;
 
 alter table subledger.subscription drop constraint subscription_last_payer_state_check;
 alter table subledger.subscription
@@ -259,7 +269,9 @@ create table subledger.endpoint_attempt (
 -- Step: grant what the new tables and columns need
 grant usage on schema analyst to subledger_products;
 
-grant update (receipt) on subledger.receipt to subledger_receiver;
+grant update (receipt, account_id) on subledger.receipt to subledger_receiver;
+grant select (account_id) on subledger.receipt to subledger_reader, subledger_analyst;
+grant delete on subledger.receipt, subledger.google_purchase to subledger_poller;
 grant select on subledger.customer_link to subledger_poller;
 grant update (asking_until) on subledger.check_schedule to subledger_poller;
 grant select on subledger.check_schedule to subledger_receiver;

@@ -22,6 +22,8 @@ package struct ClaimedPurchase: Sendable, Hashable {
     package let answerPosition: Int64?
     /// The backend's customers who handed the purchase in and are not linked to it yet, in that order.
     package let customerIds: [String]
+    /// By those customers: the account id that the backend gave the app, if it named one.
+    package let accountIds: [String: String]
     /// Since when the purchase has not been acknowledged; nil if that is not known, not needed, or done.
     package let unacknowledgedSince: Instant?
     package let noticedAt: Instant

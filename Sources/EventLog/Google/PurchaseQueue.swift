@@ -188,6 +188,13 @@ extension ClaimedPurchase {
             throw PostgresError(.decoding)
         }
         let customerIds = customers.elements.compactMap(\.string)
+        guard let accounts = try? JSONDocument(try row.value(JSONText.self, at: 15).utf8).root else {
+            throw PostgresError(.decoding)
+        }
+        var accountIds: [String: String] = [:]
+        for (customer, account) in accounts.members {
+            if let customer = customer.string { accountIds[customer] = account.string }
+        }
         var notification: PurchaseNotification?
         if let type, let eventTime {
             notification = PurchaseNotification(
@@ -199,7 +206,7 @@ extension ClaimedPurchase {
             productId: try row.optional(at: 2), environment: environment.flatMap(Environment.init(rawValue:)),
             notification: notification, mismatches: try row.value(at: 6), failures: try row.value(at: 7),
             notices: try row.value(at: 8), answerPosition: try row.optional(at: 9),
-            customerIds: customerIds,
+            customerIds: customerIds, accountIds: accountIds,
             unacknowledgedSince: try row.optional(at: 10), noticedAt: try row.value(at: 11),
             rank: rank.flatMap(PurchaseRank.init(rawValue:)) ?? .scheduled)
     }

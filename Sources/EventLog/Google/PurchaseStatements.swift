@@ -3,28 +3,32 @@ import Postgres
 
 /// SQL of the queue of purchases.
 enum PurchaseStatements {
-    /// The first ten parameters of the statements that make purchases due.
+    /// The first eleven parameters of the statements that make purchases due.
     static func parameters(_ notices: [PurchaseToAsk], _ app: String, _ rank: PurchaseRank) -> [Parameter] {
         [
             Parameter(app), .array(notices.map(\.purchaseToken)), .array(notices.map(\.resource?.rawValue)),
             .array(notices.map(\.productId)), .array(notices.map(\.notification?.type)),
             .array(notices.map(\.notification?.eventTime)), .array(notices.map(\.noticedAt)), Parameter(rank.rawValue),
             .array(notices.map(\.notification?.statesText)), .array(notices.map(\.customerId)),
+            .array(notices.map(\.accountId)),
         ]
     }
 
     private static let insert: SQL = """
         insert into subledger.google_purchase as known (
           app, token_sha256, purchase_token, resource, product_id, notification_type, expected_states, notified_at,
-          noticed_at, rank, due_at, customer_ids
+          noticed_at, rank, due_at, customer_ids, account_ids
         )
         select $1::text, sha256(convert_to(input.purchase_token, 'UTF8')), input.purchase_token, input.resource,
           input.product_id, input.notification_type, input.expected_states, input.notified_at, input.noticed_at,
-          $8::integer, input.noticed_at, array_remove(array[input.customer_id], null)
+          $8::integer, input.noticed_at, array_remove(array[input.customer_id], null),
+          case when input.account_id is null then '{}' else jsonb_build_object(input.customer_id, input.account_id) end
         from unnest(
-            $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[], $9::text[], $10::text[]
+            $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[], $7::timestamptz[], $9::text[], $10::text[],
+            $11::text[]
           ) as input (
-            purchase_token, resource, product_id, notification_type, notified_at, noticed_at, expected_states, customer_id
+            purchase_token, resource, product_id, notification_type, notified_at, noticed_at, expected_states, customer_id,
+            account_id
           )
         """
 
@@ -50,7 +54,8 @@ enum PurchaseStatements {
             select customer_id
             from unnest(excluded.customer_ids) as handed (customer_id)
             where customer_id <> all (known.customer_ids)
-          )
+          ),
+          account_ids = known.account_ids || excluded.account_ids
         """
 
     static let notice = Statement(
@@ -73,14 +78,14 @@ enum PurchaseStatements {
         """
         with moved as (
           insert into subledger.google_intake (stream_id, position)
-          values ($11, $13)
-          on conflict (stream_id) do update set position = excluded.position where google_intake.position = $12
+          values ($12, $14)
+          on conflict (stream_id) do update set position = excluded.position where google_intake.position = $13
           returning stream_id
         ),
         pending as (
           insert into subledger.google_notification (app, token_sha256, stream_id, position)
-          select $1, sha256(convert_to(input.purchase_token, 'UTF8')), $11, input.position
-          from unnest($14::text[], $15::bigint[]) as input (purchase_token, position)
+          select $1, sha256(convert_to(input.purchase_token, 'UTF8')), $12, input.position
+          from unnest($15::text[], $16::bigint[]) as input (purchase_token, position)
           where exists (select from moved)
           on conflict do nothing
         )
@@ -117,7 +122,8 @@ enum PurchaseStatements {
 
     private static let columns: SQL = """
         purchase_token, resource, product_id, environment, notification_type, notified_at, mismatches, failures, notices,
-          answer_position, unacknowledged_since, noticed_at, rank, expected_states, array_to_json(customer_ids)::text
+          answer_position, unacknowledged_since, noticed_at, rank, expected_states, array_to_json(customer_ids)::text,
+          account_ids::text
         """
 
     /// `for update skip locked`: processes that claim at the same time get different purchases.
@@ -227,6 +233,7 @@ enum PurchaseStatements {
             where customer_id <> all ($9::text[])
             order by place
           ),
+          account_ids = account_ids - $9::text[],
           failures = case when notices = $3 then $10 else 0 end,
           mismatches = case when notices = $3 then $11 else 0 end,
           notification_type = case when notices = $3 and $12 then null else notification_type end,

@@ -16,18 +16,22 @@ package struct PurchaseToAsk: Sendable, Hashable {
     package var notification: PurchaseNotification?
     /// The backend's customer who hands the purchase in, and is linked to it after the answer; nil without one.
     package var customerId: String?
+    /// The account id that the backend gave the app for that customer; nil if it names none.
+    package var accountId: String?
     /// Our clock.
     package let noticedAt: Instant
 
     package init(
         purchaseToken: String, resource: PurchaseResource? = nil, productId: String? = nil,
-        notification: PurchaseNotification? = nil, customerId: String? = nil, noticedAt: Instant
+        notification: PurchaseNotification? = nil, customerId: String? = nil, accountId: String? = nil,
+        noticedAt: Instant
     ) {
         self.purchaseToken = purchaseToken
         self.resource = resource
         self.productId = productId
         self.notification = notification
         self.customerId = customerId
+        self.accountId = accountId
         self.noticedAt = noticedAt
     }
 }

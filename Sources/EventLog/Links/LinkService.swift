@@ -54,21 +54,27 @@ package struct LinkService: Sendable {
     /// taken over are not repeated, which would take them back.
     ///
     /// - Parameters:
-    ///   - keys: Of kind `subscription`, and the account tokens that the backend gave the app. Any number.
+    ///   - keys: Of kind `subscription`. Any number.
+    ///   - account: The account token of all of them that the backend gave the app for the customer; nil if it names none. It is
+    ///     linked as well, and the fold alone decides whether the links count: it knows whose the token is.
     ///   - basis: ``LinkStatement/Basis/purchase`` if the customer has shown what only the buyer has.
     ///   - tokens: The account tokens of the purchases.
     /// - Throws: ``ReadError``, ``AppendError``. Some of the purchases may be linked.
     package func add(
-        _ keys: [CustomerKey], to backendCustomerId: String, basis: LinkStatement.Basis,
+        _ keys: [CustomerKey], of account: CustomerKey? = nil, to backendCustomerId: String, basis: LinkStatement.Basis,
         handingIn tokens: Set<CustomerKey>,
         in stream: StreamKey, receivedAt: Instant
     ) async throws -> Outcome {
         var last = Outcome.stated(position: 0, isNew: false)
-        for start in stride(from: 0, to: keys.count, by: LinkStatement.linksMax) {
+        let size = LinkStatement.linksMax - (account == nil ? 0 : 1)
+        for start in stride(from: 0, to: keys.count, by: size) {
             let statement = LinkStatement(
                 backendCustomerId: backendCustomerId,
-                links: keys[start..<min(keys.count, start + LinkStatement.linksMax)], isComplete: false, basis: basis)
-            switch (last, try await append(statement, handingIn: tokens, in: stream, receivedAt: receivedAt)) {
+                links: [account].compactMap(\.self) + keys[start..<min(keys.count, start + size)], isComplete: false,
+                basis: basis)
+            let outcome = try await append(
+                statement, handingIn: account == nil ? tokens : nil, in: stream, receivedAt: receivedAt)
+            switch (last, outcome) {
             case (_, .contested(let key)): return .contested(key)
             case (.stated(let position, let isNew), .stated(let next, let isNextNew)):
                 last = .stated(position: max(position, next), isNew: isNew || isNextNew)
@@ -78,12 +84,20 @@ package struct LinkService: Sendable {
         return last
     }
 
+    /// - Parameter tokens: The account tokens of the purchases that are handed in; nil if the fold alone decides.
     private func append(
-        _ statement: LinkStatement, handingIn tokens: Set<CustomerKey>, in stream: StreamKey, receivedAt: Instant
+        _ statement: LinkStatement, handingIn tokens: Set<CustomerKey>?, in stream: StreamKey, receivedAt: Instant
     ) async throws -> Outcome {
         let policy = try await log.ownershipPolicy(of: stream.app)
         let (claims, links) = try await log.linkClaims(of: statement, in: stream, policy)
         if let known = Self.known(statement, links, claims) { return known }
+        guard let tokens else {
+            // What does not take is refused again if it is stated again.
+            if !statement.basis.takes(under: policy), links.keys.isSuperset(of: statement.links) {
+                return .stated(position: links.position, isNew: false)
+            }
+            return try await append(statement, in: stream, receivedAt: receivedAt).get()
+        }
         if statement.basis.takes(under: policy) {
             return try await append(statement, in: stream, receivedAt: receivedAt).get()
         }

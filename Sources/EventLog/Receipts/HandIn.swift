@@ -84,6 +84,8 @@ package struct ClaimedReceipt: Sendable {
     package let id: String
     package let app: String
     package let customerId: String?
+    /// The account id that the backend gave the app for that customer; nil if it named none.
+    package let accountId: String?
     package let receivedAt: Instant
     package let bytes: [UInt8]
     /// How often Apple was asked, this time included, since the receipt became pending.

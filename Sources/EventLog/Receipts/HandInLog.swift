@@ -28,26 +28,26 @@ package struct HandInLog: Sendable {
     ///   - claimEnd: When other servers may ask, unless the claim is renewed or the outcome recorded before.
     /// - Throws: ``ReadError``.
     package func claim(
-        _ bytes: [UInt8], digest: [UInt8], app: String, customerId: String?, at now: Instant, until claimEnd: Instant,
-        askedBefore: Instant
+        _ bytes: [UInt8], digest: [UInt8], app: String, customerId: String?, accountId: String? = nil, at now: Instant,
+        until claimEnd: Instant, askedBefore: Instant
     ) async throws(ReadError) -> Claim {
         do throws(PostgresError) {
             let rows = try await pool.query(
                 Statements.claim,
                 [
                     Parameter(app), Parameter(now), Parameter(digest), Parameter(bytes), Parameter(customerId),
-                    Parameter(claimEnd), Parameter(askedBefore),
+                    Parameter(claimEnd), Parameter(askedBefore), Parameter(accountId),
                 ], deadline: .now + Limits.commitWaitMax)
             if let row = rows.first {
                 return .claimed(
                     ClaimedReceipt(
-                        id: try row.value(at: 0), app: app, customerId: customerId, receivedAt: try row.value(at: 1),
-                        bytes: bytes, attempts: try row.value(at: 2)))
+                        id: try row.value(at: 0), app: app, customerId: customerId, accountId: try row.optional(at: 3),
+                        receivedAt: try row.value(at: 1), bytes: bytes, attempts: try row.value(at: 2)))
             }
             let known = try await pool.query(
                 Statements.known, [Parameter(app), Parameter(digest), Parameter(customerId)],
                 deadline: .now + Limits.readWaitMax)
-            // Receipts are never deleted.
+            // Only refused ones are forgotten, long after the last request.
             guard let row = known.first else { throw PostgresError(.decoding) }
             return .known(try HandIn(row))
         } catch {
@@ -70,7 +70,8 @@ package struct HandInLog: Sendable {
                 claims.append(
                     ClaimedReceipt(
                         id: try row.value(at: 0), app: try row.value(at: 1), customerId: try row.optional(at: 2),
-                        receivedAt: try row.value(at: 3), bytes: try row.value(at: 4), attempts: try row.value(at: 5)))
+                        accountId: try row.optional(at: 6), receivedAt: try row.value(at: 3),
+                        bytes: try row.value(at: 4), attempts: try row.value(at: 5)))
             }
             return claims
         } catch {
@@ -111,6 +112,21 @@ package struct HandInLog: Sendable {
                     Parameter(findings.registration?.rawValue), Parameter(findings.isLinked),
                     .array(findings.subscriptions), Parameter(stream), Parameter(findings.position),
                 ], deadline: .now + Limits.commitWaitMax)
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    /// Forgets receipts that were refused, and of which only the digest is kept. Safe to repeat, and for several processes at
+    /// once.
+    ///
+    /// - Parameter before: Only those about which Apple was asked last before this instant.
+    /// - Returns: How many; at most `limit`.
+    package func forgetRefused(askedBefore before: Instant, limit: Int64) async throws(ReadError) -> Int {
+        do throws(PostgresError) {
+            return try await pool.query(
+                Statements.forgetRefused, [Parameter(before), Parameter(limit)], deadline: .now + Limits.commitWaitMax
+            ).count
         } catch {
             throw ReadError(error)
         }
@@ -163,18 +179,20 @@ package struct HandInLog: Sendable {
             "receipt_claim",
             """
             insert into subledger.receipt as known (
-              receipt_id, app, received_at, receipt_sha256, receipt, customer_id, state, attempts, next_at, asking_until
+              receipt_id, app, received_at, receipt_sha256, receipt, customer_id, state, attempts, next_at, asking_until,
+              account_id
             )
-            values (gen_random_uuid(), $1, $2, $3, $4, $5, 'pending', 1, $6, $6)
+            values (gen_random_uuid(), $1, $2, $3, $4, $5, 'pending', 1, $6, $6, $8)
             on conflict (app, receipt_sha256, customer_id) do update
             set state = 'pending',
               receipt = case when known.receipt = '' then excluded.receipt else known.receipt end,
               attempts = case when known.state = 'pending' then known.attempts else 0 end + 1,
               next_at = excluded.next_at,
-              asking_until = excluded.asking_until
+              asking_until = excluded.asking_until,
+              account_id = coalesce(excluded.account_id, known.account_id)
             where known.state = 'pending' and coalesce(known.asking_until, '-infinity') <= $2
               or known.state <> 'pending' and known.asked_at < $7
-            returning receipt_id::text, received_at, attempts
+            returning receipt_id::text, received_at, attempts, account_id
             """)
 
         /// `for update skip locked`: servers that claim at the same time get different receipts.
@@ -196,7 +214,7 @@ package struct HandInLog: Sendable {
               asking_until = $3
             from due
             where receipt.receipt_id = due.receipt_id
-            returning receipt.receipt_id::text, app, customer_id, received_at, receipt, attempts
+            returning receipt.receipt_id::text, app, customer_id, received_at, receipt, attempts, account_id
             """)
 
         static let renew = Statement(
@@ -238,6 +256,26 @@ package struct HandInLog: Sendable {
               stream_id = $11,
               position = $12
             where receipt_id = $1::uuid
+            """)
+
+        static let forgetRefused = Statement(
+            "receipt_forget_refused",
+            """
+            with refused as (
+              select receipt_id
+              from subledger.receipt
+              where state = 'refused'
+                and receipt = ''
+                and asked_at < $1
+              order by asked_at
+              limit $2
+            )
+            delete from subledger.receipt
+            using refused
+            where receipt.receipt_id = refused.receipt_id
+              and receipt.state = 'refused'
+              and receipt.receipt = ''
+            returning receipt.app
             """)
 
         static let find = Statement(

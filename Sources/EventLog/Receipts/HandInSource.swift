@@ -15,6 +15,25 @@ package protocol HandInSource: Sendable {
     func handIn(_ request: HandInRequest) async throws -> HandInResult
 }
 
+/// The backend's customer who hands purchases in.
+package struct HandInCustomer: Sendable, Hashable {
+    package let id: String
+    /// The account id that the backend gave the app for the customer, which purchases of the customer carry: `appAccountToken`
+    /// or `obfuscatedAccountId`. Nil if the backend names none.
+    package let accountId: String?
+
+    package init(_ id: String, accountId: String? = nil) {
+        self.id = id
+        self.accountId = accountId
+    }
+
+    /// Nil without an id.
+    package init?(_ id: String?, accountId: String?) {
+        guard let id else { return nil }
+        self.init(id, accountId: accountId)
+    }
+}
+
 /// A request that hands purchases in.
 package struct HandInRequest: Sendable {
     package let app: String

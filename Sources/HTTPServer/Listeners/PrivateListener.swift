@@ -32,6 +32,7 @@ extension PrivateRoutes {
     /// - Parameters:
     ///   - tokens: The active tokens.
     ///   - appGate: Admits requests of apps; nil to refuse them.
+    ///   - browsers: How browsers reach the listener.
     ///   - links: Nil if this process cannot append to the log.
     ///   - headKey: Nil to leave heads unsigned, and to sign no answers.
     ///   - handIns: The ways to hand purchases in.
@@ -41,13 +42,14 @@ extension PrivateRoutes {
     ///   - console: The console for people.
     ///   - health: What the server's readiness depends on.
     package init(
-        tokens: TokenCache, appGate: AppGate? = nil, log: LogReader, subscriptions: SubscriptionReader,
+        tokens: TokenCache, appGate: AppGate? = nil, browsers: BrowserAccess = BrowserAccess(), log: LogReader,
+        subscriptions: SubscriptionReader,
         products: ProductStore, customers: CustomerReader, links: LinkService?, headKey: HeadKey?,
         handIns: HandInSources, consumption: ConsumptionRoutes, offers: OfferRoutes, webhooks: WebhookRoutes,
         changes: ChangeReader, signal: ChangeSignal, console: ConsoleRoutes,
         metrics: MetricsRegistry, health: [HealthCheck], now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
-        self.init(tokens: tokens, appGate: appGate, logger: logger)
+        self.init(tokens: tokens, appGate: appGate, browsers: browsers, logger: logger)
         SubscriptionRoutes(subscriptions: subscriptions, now: now).add(to: self)
         CustomerRoutes(customers: customers, log: log, links: links, key: headKey, now: now, logger: logger)
             .add(to: self)
@@ -73,9 +75,11 @@ extension PrivateRoutes {
 
     /// The routes of a process without the reader role: health and metrics.
     ///
-    /// - Parameter health: What the server's readiness depends on.
-    package init(health: [HealthCheck], metrics: MetricsRegistry, logger: Logger) {
-        self.init(tokens: TokenCache { [] }, logger: logger)
+    /// - Parameters:
+    ///   - health: What the server's readiness depends on.
+    ///   - browsers: How browsers reach the listener.
+    package init(health: [HealthCheck], browsers: BrowserAccess, metrics: MetricsRegistry, logger: Logger) {
+        self.init(tokens: TokenCache { [] }, browsers: browsers, logger: logger)
         MonitoringRoutes(health: health, metrics: metrics).add(to: self)
     }
 }

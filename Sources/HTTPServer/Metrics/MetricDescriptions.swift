@@ -29,6 +29,7 @@ enum MetricDescriptions {
         "subledger_database_connections": "Connections to the database, by pool and whether a call uses them.",
         "subledger_database_connections_max": "Largest number of connections of a pool.",
         "subledger_database_waiting_calls": "Calls that wait for a connection of a pool.",
+        "subledger_hand_ins_forgotten_total": "Refused receipts and unknown purchases that were removed after 30 days.",
         "subledger_http_request_seconds": "Time until the response begins, by route.",
         "subledger_http_requests_total": "Requests, by route and status of the response.",
         "subledger_requests_refused_total": "Requests to the private listener rejected for their token.",
@@ -102,6 +103,8 @@ enum MetricDescriptions {
         "subledger_google_oldest_unacknowledged_seconds":
             "How long ago the oldest unacknowledged purchase was bought; 0 if all are acknowledged.",
         "subledger_google_purchases_due": "Purchases that are to be asked about now.",
+        "subledger_google_purchases_unanswered":
+            "Purchases that wait for Google's first answer. From 10,000 of an app on, further ones are refused.",
         "subledger_google_purchases_oldest_due_seconds":
             "How long the oldest purchase has been due to be asked about; 0 if none is.",
         "subledger_google_pushes_repeated_total": "Genuine pushes that Pub/Sub had delivered before.",

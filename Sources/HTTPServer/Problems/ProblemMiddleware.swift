@@ -4,8 +4,7 @@ import Hummingbird
 import Logging
 import Subscriptions
 
-/// Converts errors of routes and the framework to ``Problem`` responses and logs server errors. No browser may guess the type
-/// of a response.
+/// Converts errors of routes and the framework to ``Problem`` responses and logs server errors.
 struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
     let allowedMethods: AllowedMethods
     let logger: Logger
@@ -13,14 +12,11 @@ struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response
     ) async throws -> Response {
-        var response: Response
         do {
-            response = try await next(request, context)
+            return try await next(request, context)
         } catch {
-            response = problem(error, request).response
+            return problem(error, request).response
         }
-        response.headers[.xContentTypeOptions] = "nosniff"
-        return response
     }
 
     private func problem(_ error: any Error, _ request: Request) -> Problem {

@@ -7,7 +7,7 @@ import Logging
 package struct PrivateRoutes {
     package typealias Group = RouterGroup<BasicRequestContext>
 
-    /// Routes for monitoring that return no customer data and need no token.
+    /// Routes for monitoring that return no customer data and need no token, only a host that is the listener's.
     let open: Group
     let submit: Group
     let read: Group
@@ -21,11 +21,12 @@ package struct PrivateRoutes {
     private let router: Router<BasicRequestContext>
     private let allowedMethods = AllowedMethods()
 
-    init(tokens: TokenCache, appGate: AppGate? = nil, logger: Logger) {
+    init(tokens: TokenCache, appGate: AppGate? = nil, browsers: BrowserAccess = BrowserAccess(), logger: Logger) {
         router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: RequestMetrics(listener: "private"))
+        router.add(middleware: BrowserHeaders(browsers: browsers))
         router.add(middleware: ProblemMiddleware(allowedMethods: allowedMethods, logger: logger))
-        open = router.group()
+        open = router.group().add(middleware: RequiresOwnHost(browsers: browsers))
         submit = router.group().add(middleware: RequiresScope(scope: .submit, tokens: tokens))
         read = router.group().add(middleware: RequiresScope(scope: .read, tokens: tokens))
         link = router.group().add(middleware: RequiresScope(scope: .link, tokens: tokens))
@@ -35,7 +36,7 @@ package struct PrivateRoutes {
             router.group().add(middleware: RequiresScope(scope: .submit, tokens: tokens, apps: appGate)),
             router.group().add(middleware: RequiresScope(scope: .read, tokens: tokens, apps: appGate))
         )
-        console = router.group()
+        console = router.group().add(middleware: RequiresOwnHost(browsers: browsers))
     }
 
     /// All routes of the HTTP API, in the form `GET /subscriptions/{originalTransactionId}`.

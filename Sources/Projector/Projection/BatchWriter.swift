@@ -59,7 +59,8 @@ struct BatchWriter: Sendable {
             try await changeWriter?.add(batch.notices)
             return .success(
                 Written(
-                    checkpoint: try await move(expected, to: batch.position, connection),
+                    checkpoint: try await move(
+                        expected, to: batch.position, by: expected.rowProducts, connection),
                     newlySharedTokens: applied.newlySharedTokens))
         }
         if case .success(.some) = written, tables == .live, !batch.notices.isEmpty { onNotices(batch.notices) }
@@ -131,7 +132,8 @@ struct BatchWriter: Sendable {
             if case .failure(let failure) = try await customers.refreshLinkedKeys() { return .failure(failure) }
             return .success(
                 Written(
-                    checkpoint: try await move(expected, to: expected.position, connection),
+                    checkpoint: try await move(
+                        expected, to: expected.position, by: expected.configured, connection),
                     newlySharedTokens: crossed.newlyShared.count))
         }
         return report(written).map { $0.map { .folded($0.position) } ?? .ledElsewhere }
@@ -213,22 +215,22 @@ struct BatchWriter: Sendable {
         }
     }
 
-    /// Records that the rows up to the position were computed with the products, ownership rules and checks configured in
-    /// the checkpoint.
+    /// Records that the rows up to the position were computed with the products, and with the ownership rules and checks
+    /// configured in the checkpoint.
     private func move(
-        _ checkpoint: Checkpoint, to position: Int64, _ connection: PostgresConnection
+        _ checkpoint: Checkpoint, to position: Int64, by products: ByteString, _ connection: PostgresConnection
     ) async throws(PostgresError) -> Checkpoint {
         let rows = try await connection.query(
             ProjectionStatements.writeCheckpoint,
             [
-                Parameter(streamId), Parameter(position), Parameter(checkpoint.configured.text),
+                Parameter(streamId), Parameter(position), Parameter(products.text),
                 Parameter(checkpoint.rules.text), Parameter(checkpoint.checks.lead),
                 Parameter(Checkpoint.projectionVersion),
             ],
             deadline: .now + Limits.statementWaitMax)
         var moved = checkpoint
         moved.position = position
-        moved.products = checkpoint.configured
+        moved.products = products
         moved.ownership = checkpoint.rules.text
         moved.checkLead = checkpoint.checks.lead
         moved.projectionVersion = Checkpoint.projectionVersion

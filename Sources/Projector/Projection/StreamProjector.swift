@@ -57,14 +57,18 @@ struct StreamProjector: Sendable {
             guard case .caughtUp(let next) = try await publishDueBoundaries() else { return .ledElsewhere }
             untilNext = next
         }
-        let products = ProductCatalog(configured: checkpoint.configured.text)
-        if checkpoint.isOutOfDate {
+        let rest = checkpoint.canWait ? refolds.rest(streamId) : .zero
+        if checkpoint.isOutOfDate, rest == .zero {
             guard refolds.allow(streamId, checkpoint) else { throw .repeatedRefold }
             onRefold(checkpoint)
+            let start = ContinuousClock.now
+            let products = ProductCatalog(configured: checkpoint.configured.text)
             let progress = try await writer.refoldAll(products, after: checkpoint).get()
-            if case .folded = progress { refolds.note(streamId, checkpoint) }
+            if case .folded = progress { refolds.note(streamId, checkpoint, took: .now - start) }
             return progress
         }
+        if checkpoint.isOutOfDate { untilNext = min(untilNext ?? rest, rest) }
+        let products = ProductCatalog(configured: checkpoint.rowProducts.text)
         let reader = BatchReader(
             pool: pool, streamId: streamId, products: products, checks: checkpoint.checks, tables: tables, last: last)
         let first = try await reader.page(
@@ -128,6 +132,15 @@ struct Checkpoint: Sendable, Hashable {
             && (products != configured || ownership != rules.text || checkLead != checks.lead
                 || projectionVersion != Self.projectionVersion)
     }
+
+    /// Whether rows that are out of date can stay so while events are folded: then they are as they were before an operator
+    /// configured products differently.
+    var canWait: Bool {
+        ownership == rules.text && checkLead == checks.lead && projectionVersion == Self.projectionVersion
+    }
+
+    /// The products by which the rows of further events are computed: those of the other rows.
+    var rowProducts: ByteString { position > 0 ? products : configured }
 
     /// What has changed since the rows were computed, for the log.
     var change: String {

@@ -6,10 +6,14 @@ import Synchronization
 ///
 /// Rows that are out of date again after a rewrite would be rewritten endlessly and fill the disk. Two releases with
 /// different projection versions that run at the same time do that to each other.
+///
+/// Meanwhile events wait, so after a rewrite they have the stream for as long as it took: whoever changes products again and
+/// again makes them half as fast, and does not stop them.
 final class RefoldHistory: Sendable {
     private struct Refold {
         let from: Reason
         let at: ContinuousClock.Instant
+        let took: Duration
     }
 
     /// What the checkpoint recorded, and the configuration that it should have recorded.
@@ -50,7 +54,15 @@ final class RefoldHistory: Sendable {
         }
     }
 
-    func note(_ streamId: Int32, _ checkpoint: Checkpoint) {
-        last.withLock { $0[streamId] = Refold(from: Reason(checkpoint), at: .now) }
+    /// How long events have the stream before it may be rewritten again; zero if it may be now.
+    func rest(_ streamId: Int32) -> Duration {
+        last.withLock { last in
+            guard let refold = last[streamId] else { return .zero }
+            return max(.zero, refold.took - (ContinuousClock.now - refold.at))
+        }
+    }
+
+    func note(_ streamId: Int32, _ checkpoint: Checkpoint, took: Duration) {
+        last.withLock { $0[streamId] = Refold(from: Reason(checkpoint), at: .now, took: took) }
     }
 }

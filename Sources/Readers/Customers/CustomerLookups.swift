@@ -83,6 +83,7 @@ actor CustomerLookups {
                     .array(questions.map(\.customer.kind?.rawValue)), .array(questions.map(\.at)),
                 ], deadline: deadline)
             var known = [[KnownCustomer]](repeating: [], count: questions.count)
+            var grants: [KnownCustomer.Part.ID: [Entitlement.Grant]] = [:]
             for row in rows {
                 guard let kind = CustomerKey.Kind(rawValue: try row.value(at: 2)),
                     let customer = try row.customerKey(at: 3)
@@ -99,20 +100,27 @@ actor CustomerLookups {
                             knownBy: app, joinedApp: try row.optional(at: 11), kind: kind, customer: customer))
                 }
                 let asked = questions[index].customer.app ?? app
-                let part: String = try row.value(at: 12)
-                let joinedApp = part == asked ? nil : part
+                let partApp: String = try row.value(at: 12)
+                let joinedApp = partApp == asked ? nil : partApp
                 if joinedApp != nil { known[index][place].otherApp = joinedApp }
-                if let grant = try Entitlement.Grant.read(row, at: 5, joinedApp: joinedApp) {
-                    known[index][place].grants.append(grant)
-                }
+                guard let own = try row.customerKey(at: 14) else { continue }
+                let part = KnownCustomer.Part(
+                    id: KnownCustomer.Part.ID(streamId: try row.value(at: 13), customer: own), joinedApp: joinedApp)
+                if !known[index][place].parts.contains(part) { known[index][place].parts.append(part) }
+                if let grant = try Entitlement.Grant.read(row, at: 5) { grants[part.id, default: []].append(grant) }
             }
+            // Many ids may lead to one customer.
+            var computed: [Calculation: [Entitlement]] = [:]
             return zip(questions, known).map { question, known in
                 CustomerReader.Answer(known, of: question.customer.app).map { customer in
-                    CustomerReader.Found(
+                    let calculation = Calculation(parts: customer.parts, at: question.at)
+                    let entitlements = computed[calculation] ?? calculation.entitlements(by: grants)
+                    computed[calculation] = entitlements
+                    return CustomerReader.Found(
                         identity: CustomerReader.Identity(
                             app: question.customer.app ?? customer.knownBy, joinedApp: customer.otherApp,
                             knownAs: customer.kind),
-                        entitlements: Entitlement.all(of: customer.grants, at: question.at))
+                        entitlements: entitlements)
                 }
             }
         } catch {
@@ -129,7 +137,30 @@ private struct KnownCustomer: CustomerMatch {
     let customer: CustomerKey
     /// The joined app, if the customer has a part there.
     var otherApp: String?
-    var grants: [Entitlement.Grant] = []
+    var parts: [Part] = []
+
+    /// A customer of one stream.
+    struct Part: Hashable {
+        let id: ID
+        /// Its app, if it is not the one that was asked for.
+        let joinedApp: String?
+
+        struct ID: Hashable {
+            let streamId: Int32
+            let customer: CustomerKey
+        }
+    }
+}
+
+/// What some customers of streams, who are one, have at an instant.
+private struct Calculation: Hashable {
+    let parts: [KnownCustomer.Part]
+    let at: Instant
+
+    func entitlements(by grants: [KnownCustomer.Part.ID: [Entitlement.Grant]]) -> [Entitlement] {
+        Entitlement.all(
+            of: parts.flatMap { part in (grants[part.id] ?? []).map { $0.joined(with: part.joinedApp) } }, at: at)
+    }
 }
 
 extension Entitlement.Grant {
@@ -144,5 +175,13 @@ extension Entitlement.Grant {
             entitlement: try row.optional(at: column + 5) ?? product, originalTransactionId: try row.value(at: column),
             start: try row.value(at: column + 1), end: try row.value(Timestamptz.self, at: column + 2).end,
             productId: product, position: try row.value(at: column + 3), joinedApp: joinedApp)
+    }
+
+    /// The same grant, of an app that is joined with the one that was asked for.
+    fileprivate func joined(with app: String?) -> Entitlement.Grant {
+        guard let app else { return self }
+        var grant = self
+        grant.joinedApp = app
+        return grant
     }
 }

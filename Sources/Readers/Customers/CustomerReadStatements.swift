@@ -5,8 +5,9 @@ import Postgres
 enum CustomerReadStatements {
     /// For each question, the customers to which the id leads at the instant, one for each app and kind that matches: a
     /// row for each period, cut to the interval in which the customer owns the subscription, and each of its
-    /// entitlements, with nulls if there are none. Of a customer in joined apps, the periods in both. The caller computes
-    /// the entitlements: the database would take several times as long, and all readers share it.
+    /// entitlements, with nulls if there are none. Of a customer in joined apps, the periods in both. If several ids lead
+    /// to one customer of a stream, one of them has its periods and the others a row with nulls. The caller computes the
+    /// entitlements: the database would take several times as long, and all readers share it.
     /// `customer_entitlement` gives the same result in SQL.
     static let customerGrants = grants("customer_grants", parts: parts(at: "input.at"))
 
@@ -17,26 +18,34 @@ enum CustomerReadStatements {
         Statement(
             name,
             """
-            select input.ordinal, stream.app, known.kind, part.joined_kind, part.joined_id,
+            select part.ordinal, part.known_by, part.kind, part.joined_kind, part.joined_id,
               ownership.original_transaction_id, greatest(access_period.starts_at, ownership.starts_at),
               least(access_period.ends_at, ownership.ends_at), access_period.position, access_period.product_id,
-              product_entitlement.entitlement, stream.joined_app, part.app
-            from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[])
-              with ordinality as input (app, environment, id, lower_id, kind, at, ordinal)
-            join subledger.customer_identity as known
-              on known.id = any (array[input.id, input.lower_id])
-              and known.id = case when known.kind = 'account' then input.lower_id else input.id end
-              and known.kind = coalesce(input.kind, known.kind)
-              and known.starts_at <= input.at
-              and known.ends_at > input.at
-            cross join lateral (
-              \(stream)
-            ) as stream
-            cross join lateral (
-              \(parts)
+              product_entitlement.entitlement, part.joined_app, part.app, part.stream_id, part.customer_kind,
+              part.customer_id
+            from (
+              select input.ordinal, stream.app as known_by, known.kind, stream.joined_app, part.*,
+                row_number() over (partition by part.stream_id, part.customer_kind, part.customer_id) as place
+              from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[])
+                with ordinality as input (app, environment, id, lower_id, kind, at, ordinal)
+              join subledger.customer_identity as known
+                on known.id = any (array[input.id, input.lower_id])
+                and known.id = case when known.kind = 'account' then input.lower_id else input.id end
+                and known.kind = coalesce(input.kind, known.kind)
+                and known.starts_at <= input.at
+                and known.ends_at > input.at
+              cross join lateral (
+                \(stream)
+              ) as stream
+              cross join lateral (
+                \(parts)
+              ) as part
+              where stream.environment = input.environment
+                and (input.app is null or input.app in (stream.app, stream.joined_app))
             ) as part
             left join subledger.ownership
-              on ownership.stream_id = part.stream_id
+              on part.place = 1
+              and ownership.stream_id = part.stream_id
               and ownership.customer_kind = part.customer_kind
               and ownership.customer_id = part.customer_id
             left join subledger.access_period
@@ -48,8 +57,6 @@ enum CustomerReadStatements {
             left join subledger.product_entitlement
               on product_entitlement.app = part.app
               and product_entitlement.product_id = access_period.product_id
-            where stream.environment = input.environment
-              and (input.app is null or input.app in (stream.app, stream.joined_app))
             """)
     }
 

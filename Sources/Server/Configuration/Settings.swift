@@ -198,6 +198,9 @@ package struct Settings {
         return front
     }
 
+    /// The names by which browsers and monitoring know the private listener.
+    package var privateNames: [String] { Self.list(text(["private", "names"])) ?? [] }
+
     private func connectionsPerAddress(_ listener: String) throws(SettingError) -> Int? {
         guard let numberText = text([listener, "connections", "per", "address"]) else { return nil }
         guard let number = Int(numberText), number > 0 else {

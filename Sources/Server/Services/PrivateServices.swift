@@ -17,7 +17,7 @@ package struct PrivateServices {
         let address: ListenAddress
         let identity: TLSIdentity?
         let connectionsPerAddress: Int
-        let front: ConsoleTransport.Front?
+        let browsers: BrowserAccess
         /// Signs heads; nil to leave them unsigned.
         package var headKey: HeadKey?
         /// By app: the keys of assertions about its users.
@@ -27,13 +27,15 @@ package struct PrivateServices {
 
         package init(
             address: ListenAddress, identity: TLSIdentity? = nil, connectionsPerAddress: Int,
-            front: ConsoleTransport.Front? = nil, assertionKeys: [String: AssertionKeys] = [:],
+            front: ConsoleTransport.Front? = nil, names: [String] = [], assertionKeys: [String: AssertionKeys] = [:],
             onListening: @escaping @Sendable (Int) -> Void = { _ in }
         ) {
             self.address = address
             self.identity = identity
             self.connectionsPerAddress = connectionsPerAddress
-            self.front = front
+            browsers = BrowserAccess(
+                transport: ConsoleTransport(host: address.host, hasTLS: identity != nil, front: front),
+                names: [address.host] + names)
             self.assertionKeys = assertionKeys
             self.onListening = onListening
         }
@@ -69,14 +71,13 @@ package struct PrivateServices {
                 apps: apps, now: now)
             let console = ConsoleRoutes(
                 tokens: tokens, sessions: ConsoleSessions(pool: authenticatorPool),
-                transport: ConsoleTransport(
-                    host: settings.address.host, hasTLS: settings.identity != nil, front: settings.front),
+                transport: settings.browsers.transport,
                 reader: ConsoleReader(pool: pool), log: log, customers: customers, subscriptions: subscriptions,
                 products: products, figures: FigureReader(pool: figurePool), endpoints: endpoints,
                 metrics: metrics, health: health, now: now, logger: logger)
             routes = PrivateRoutes(
-                tokens: tokens, appGate: AppGate(keys: settings.assertionKeys, now: now), log: log,
-                subscriptions: subscriptions, products: products, customers: customers,
+                tokens: tokens, appGate: AppGate(keys: settings.assertionKeys, now: now), browsers: settings.browsers,
+                log: log, subscriptions: subscriptions, products: products, customers: customers,
                 links: linker.flatMap { linker in
                     appender.map { LinkService(log: LogReader(pool: linker), appender: $0, apps: apps) }
                 }, headKey: settings.headKey, handIns: handIns,
@@ -94,7 +95,8 @@ package struct PrivateServices {
             let pool = database.pool(role, limit: 1, logger: logger)
             healthPool = pool
             routes = PrivateRoutes(
-                health: [.database(LogReader(pool: pool))] + health, metrics: metrics, logger: logger)
+                health: [.database(LogReader(pool: pool))] + health, browsers: settings.browsers, metrics: metrics,
+                logger: logger)
         }
         listener = Listener.private(
             at: settings.address, routes: routes, connectionsPerAddress: settings.connectionsPerAddress,

@@ -76,6 +76,12 @@ package struct Server {
                     database: database, elector: elector, logger: logger)
             }
         }
+        let sweep =
+            roles.contains(.poller)
+            ? HandInSweep(
+                purchases: PurchaseQueue(pool: database.pool(for: .asking, logger: logger)),
+                receipts: HandInLog(pool: database.pool(for: .asking, logger: logger)),
+                clock: StoreClock(date: now), logger: logger) : nil
         let changes = ChangeSignal(listener: database.configuration(.reader), logger: logger)
         let outbound =
             roles.contains(.poller)
@@ -120,6 +126,7 @@ package struct Server {
             RunService(receipts?.queue) { await $0.run() },
             RunService(poller?.poller) { await $0.run() },
             RunService(google?.poller) { await $0.run() },
+            RunService(sweep) { await $0.run() },
             RunService(led) { await $0.run() },
             RunService(outbound?.delivery) { await $0.run() },
             verifying?.revocation,

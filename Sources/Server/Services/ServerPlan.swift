@@ -71,7 +71,8 @@ extension ServerPlan {
                 address: try settings.privateAddress(),
                 identity: try settings.privateTLS().map { try TLSIdentity(files: $0, logger: logger) },
                 connectionsPerAddress: try settings.privateConnectionsPerAddress(), front: try settings.privateFront(),
-                assertionKeys: try settings.assertionKeys(), onListening: { _ in onListening() }),
+                names: settings.privateNames, assertionKeys: try settings.assertionKeys(),
+                onListening: { _ in onListening() }),
             outbound: OutboundServices.Settings(
                 keyFile: try settings.webhookKeyFile(), forwards: try settings.forwards(),
                 client: EndpointClientSettings(allowsPrivate: try settings.allowsPrivateEndpoints())))

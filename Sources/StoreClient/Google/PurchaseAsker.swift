@@ -208,7 +208,9 @@ struct PurchaseAsker: Sendable {
         var linked: [String: PurchaseLinks.Outcome] = [:]
         for customerId in claim.customerIds {
             do {
-                linked[customerId] = try await links.link([statement.event], to: customerId, in: statement.stream)
+                linked[customerId] = try await links.link(
+                    [statement.event], to: HandInCustomer(customerId, accountId: claim.accountIds[customerId]),
+                    in: statement.stream)
             } catch {
                 logger.warning(
                     "purchase not linked to who handed it in; it is linked at the next question",

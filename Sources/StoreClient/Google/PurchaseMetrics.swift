@@ -13,6 +13,7 @@ struct PurchaseMetrics: Sendable {
     }
 
     private let due: Gauge
+    private let unanswered: Gauge
     private let oldestDue: Gauge
     private let oldestUnacknowledged: Gauge
     private let stale: Counter
@@ -21,9 +22,10 @@ struct PurchaseMetrics: Sendable {
 
     init(apps: [String], factory: any MetricsFactory) {
         due = Gauge(label: "subledger_google_purchases_due", factory: factory)
+        unanswered = Gauge(label: "subledger_google_purchases_unanswered", factory: factory)
         oldestDue = Gauge(label: "subledger_google_purchases_oldest_due_seconds", factory: factory)
         oldestUnacknowledged = Gauge(label: "subledger_google_oldest_unacknowledged_seconds", factory: factory)
-        for gauge in [due, oldestDue, oldestUnacknowledged] { gauge.record(0) }
+        for gauge in [due, unanswered, oldestDue, oldestUnacknowledged] { gauge.record(0) }
         stale = Counter(label: "subledger_google_stale_answers_total", factory: factory)
         stale.increment(by: 0)
         func counters(_ label: String, _ results: [some RawRepresentable<String>]) -> CounterTable {
@@ -46,6 +48,7 @@ struct PurchaseMetrics: Sendable {
 
     func note(_ backlog: PurchaseBacklog) {
         due.record(backlog.due)
+        unanswered.record(backlog.unanswered)
         oldestDue.record(backlog.oldest / .seconds(1))
         oldestUnacknowledged.record(backlog.oldestUnacknowledged / .seconds(1))
     }
@@ -54,6 +57,8 @@ struct PurchaseMetrics: Sendable {
 /// The questions that are due and the purchases that are not acknowledged, of all apps that are asked about.
 package struct PurchaseBacklog: Sendable, Hashable {
     package var due: Int64 = 0
+    /// How many purchases wait for Google's first answer.
+    package var unanswered: Int64 = 0
     /// How long the oldest one has been due; zero if none is.
     package var oldest = Duration.zero
     /// How long ago the oldest unacknowledged purchase was bought; zero if there is none.

@@ -161,6 +161,8 @@ package final class PurchasePoller: Sendable {
         for app in apps {
             let backlog = try await queue.backlog(of: app.packageName, at: now, isPolled: app.polling)
             counted.due += backlog.due
+            counted.unanswered += try await queue.unanswered(
+                of: app.packageName, limit: Limits.unansweredPurchasesMax)
             if let since = backlog.dueSince { counted.oldest = max(counted.oldest, since.duration(to: now)) }
             if let since = backlog.unacknowledgedSince {
                 counted.oldestUnacknowledged = max(counted.oldestUnacknowledged, since.duration(to: now))

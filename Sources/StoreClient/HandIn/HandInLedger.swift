@@ -14,12 +14,12 @@ struct HandInLedger: Sendable {
     /// - Parameters:
     ///   - proven: Of one stream; not empty.
     ///   - containsReceipt: See ``NewsAppender``.
-    ///   - customerId: The backend's customer to link the purchases to; nil if there is none.
+    ///   - customer: To link the purchases to; nil if there is none.
     ///   - basis: See ``PurchaseLinks``.
     ///   - note: Called for each statement with whether it was appended.
     /// - Throws: ``ReadError``, ``AppendError``. Some of the statements may be stored.
     func keep(
-        _ proven: [some ProvenEvent], receivedAt: Instant, containsReceipt: Bool = false, to customerId: String?,
+        _ proven: [some ProvenEvent], receivedAt: Instant, containsReceipt: Bool = false, to customer: HandInCustomer?,
         basis: LinkStatement.Basis = .purchase, noting note: (Bool) -> Void = { _ in }
     ) async throws -> HandInAnswer {
         var ids: Set<ByteString> = []
@@ -37,8 +37,8 @@ struct HandInLedger: Sendable {
         var answer = HandInAnswer(
             stream: proven[0].stream, registration: isKnown ? .known : .new, subscriptions: ids.sorted().map(\.text),
             position: position)
-        if let customerId {
-            answer.note(try await links.link(proven.map(\.event), to: customerId, in: answer.stream, basis: basis))
+        if let customer {
+            answer.note(try await links.link(proven.map(\.event), to: customer, in: answer.stream, basis: basis))
         }
         return answer
     }
@@ -60,5 +60,25 @@ extension HandInRequest {
             throw HandInRefusal(.malformed, "\(key) must be a string", field: "\(key)")
         }
         return text
+    }
+
+    /// The customer, with the account id that the backend gave the app; nil if there is none.
+    ///
+    /// - Parameter key: The member with the account id.
+    func customer(_ key: StaticString) throws(HandInRefusal) -> HandInCustomer? {
+        guard let accountId = try text(key) else { return HandInCustomer(customerId, accountId: nil) }
+        // An app could name the account of another user, whose purchase it has seen.
+        guard !isOfApp else {
+            throw HandInRefusal(.forbidden, "only a backend can say which account id it gave the app", field: "\(key)")
+        }
+        guard let customerId else {
+            throw HandInRefusal(.malformed, "\(key) requires customerId", field: "\(key)")
+        }
+        guard CustomerKey(stated: .account, accountId) != nil else {
+            throw HandInRefusal(
+                .malformed, "\(key) must have 1 to \(LinkStatement.idBytesMax) bytes and must not be the nil UUID",
+                field: "\(key)")
+        }
+        return HandInCustomer(customerId, accountId: accountId)
     }
 }

@@ -14,6 +14,7 @@ package struct PurchaseHandIn: HandInSource {
     private let queue: PurchaseQueue
     private let purchases: PurchaseLinks
     private let clock: StoreClock
+    private let unanswered: UnansweredPurchases
 
     /// - Parameters:
     ///   - apps: Those without credentials are left out.
@@ -29,6 +30,7 @@ package struct PurchaseHandIn: HandInSource {
         self.apps = Dictionary(asked.map { ($0.packageName, $0) }) { $1 }
         self.queue = queue
         self.clock = clock
+        unanswered = UnansweredPurchases(queue: queue, clock: clock)
         purchases = PurchaseLinks(log: log, links: links, clock: clock)
         asker = PurchaseAsker(
             client: client, queue: queue, appender: appender,
@@ -43,12 +45,17 @@ package struct PurchaseHandIn: HandInSource {
     package func handIn(_ request: HandInRequest) async throws -> HandInResult {
         guard let app = apps[request.app] else { preconditionFailure("the app is not configured") }
         let purchase = try request.purchase(of: app)
-        let customerId = request.customerId
+        let customer = try request.customer("obfuscatedAccountId")
+        if !purchase.isProven, try await unanswered.areTooMany(of: app.packageName),
+            try await queue.find(purchase.token.text, of: app.packageName) == nil
+        {
+            throw HandInRefusal(.unavailable, "too many purchases of this app wait for Google's first answer")
+        }
         try await queue.notice(
             [
                 PurchaseToAsk(
-                    purchaseToken: purchase.token.text, productId: purchase.productId, customerId: customerId,
-                    noticedAt: clock.date())
+                    purchaseToken: purchase.token.text, productId: purchase.productId, customerId: customer?.id,
+                    accountId: customer?.accountId, noticedAt: clock.date())
             ], of: app.packageName)
         let token = purchase.token
         let outcome = try await withThrowingTaskGroup(of: Asked?.self) { group in
@@ -62,7 +69,7 @@ package struct PurchaseHandIn: HandInSource {
         }
         guard let outcome else { return .pending }
         // A separate task: the caller may have been cancelled, and a purchase that was stored is linked nevertheless.
-        return try await Task { try await settle(outcome, token, app, customerId: customerId) }.value
+        return try await Task { try await settle(outcome, token, app, customer) }.value
     }
 
     private struct Asked: Sendable {
@@ -87,7 +94,7 @@ package struct PurchaseHandIn: HandInSource {
     }
 
     private func settle(
-        _ asked: Asked, _ token: PurchaseToken, _ app: GoogleApp, customerId: String?
+        _ asked: Asked, _ token: PurchaseToken, _ app: GoogleApp, _ customer: HandInCustomer?
     ) async throws -> HandInResult {
         switch asked.outcome.record?.result {
         case .appended, .unchanged: break
@@ -106,12 +113,12 @@ package struct PurchaseHandIn: HandInSource {
             stream: statement.stream, registration: asked.wasKnown ? .known : .new, subscriptions: [token.key],
             position: asked.outcome.record?.position)
         answer.storeState = snapshot.stateName
-        if let customerId {
+        if let customer {
             // An earlier question may have linked the customer, between the notice and the claim.
-            if let linked = asked.outcome.links[customerId] {
+            if let linked = asked.outcome.links[customer.id] {
                 answer.note(linked)
             } else {
-                answer.note(try await purchases.link([statement.event], to: customerId, in: statement.stream))
+                answer.note(try await purchases.link([statement.event], to: customer, in: statement.stream))
             }
         }
         return .answered(answer)

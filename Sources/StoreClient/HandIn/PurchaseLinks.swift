@@ -15,6 +15,14 @@ struct PurchaseLinks: Sendable {
         var isLinked: Bool?
         /// The position of the customer's links; nil if they did not change and were not confirmed.
         var position: Int64?
+
+        /// What came of some purchases and of others.
+        func and(_ other: Outcome) -> Outcome {
+            Outcome(
+                isOfOtherCustomer: isOfOtherCustomer || other.isOfOtherCustomer,
+                isLinked: isLinked == true && other.isLinked == true,
+                position: [position, other.position].compactMap(\.self).max())
+        }
     }
 
     /// Links the purchases of events to a customer, as the app's ownership permits.
@@ -23,22 +31,40 @@ struct PurchaseLinks: Sendable {
     ///
     /// Whether the links count is decided by the fold, see ``LinkClaims``.
     ///
+    /// If the backend names the account id that it gave the app, purchases with it are linked together with that id; those
+    /// with another one are another customer's, and are not linked.
+    ///
     /// - Parameter basis: ``LinkStatement/Basis/id`` if the customer has shown nothing that only the buyer has: then what
     ///   belongs to another customer stays with it.
     /// - Throws: ``ReadError``, ``AppendError``.
     func link(
-        _ events: [Event], to customerId: String, in stream: StreamKey, basis: LinkStatement.Basis = .purchase
+        _ events: [Event], to customer: HandInCustomer, in stream: StreamKey, basis: LinkStatement.Basis = .purchase
     ) async throws -> Outcome {
-        try await link(
-            Self.newestFirst(events), handingIn: Self.accountTokens(events), to: customerId, in: stream, basis: basis)
+        let purchases = Self.newestFirst(events)
+        let tokens = Self.accountTokens(events)
+        guard let account = CustomerKey(stated: .account, customer.accountId) else {
+            return try await link(
+                purchases, handingIn: Set(tokens.values.joined()), to: customer.id, in: stream, basis: basis)
+        }
+        let own = purchases.filter { tokens[ByteString($0)]?.contains(account) == true }
+        let others = purchases.filter { tokens[ByteString($0)] == nil }
+        var outcome = try await link(others, to: customer.id, in: stream, basis: basis)
+        if !own.isEmpty {
+            let named = try await link(own, of: account, to: customer.id, in: stream)
+            outcome = others.isEmpty ? named : outcome.and(named)
+        }
+        if own.count + others.count < purchases.count { outcome.isLinked = false }
+        return outcome
     }
 
     /// Like ``link(_:to:in:basis:)``, for the purchases of events that were linked before.
     ///
-    /// - Parameter tokens: The account tokens of the purchases.
+    /// - Parameters:
+    ///   - tokens: The account tokens of the purchases.
+    ///   - account: An account id of all purchases that the backend gave the app for the customer; nil if it names none.
     func link(
-        _ purchases: [String], handingIn tokens: Set<CustomerKey> = [], to customerId: String, in stream: StreamKey,
-        basis: LinkStatement.Basis = .purchase
+        _ purchases: [String], handingIn tokens: Set<CustomerKey> = [], of account: CustomerKey? = nil,
+        to customerId: String, in stream: StreamKey, basis: LinkStatement.Basis = .purchase
     ) async throws -> Outcome {
         var outcome = Outcome()
         guard !purchases.isEmpty else { return outcome }
@@ -46,7 +72,7 @@ struct PurchaseLinks: Sendable {
         let owners = try await log.linkedOwners(of: purchases, in: stream, at: now)
         outcome.isOfOtherCustomer = !owners.subtracting([ByteString(customerId)]).isEmpty
         switch try await links.add(
-            purchases.map { CustomerKey(.subscription, $0) }, to: customerId, basis: basis,
+            purchases.map { CustomerKey(.subscription, $0) }, of: account, to: customerId, basis: basis,
             handingIn: tokens, in: stream, receivedAt: now)
         {
         case .stated(let position, _):
@@ -59,14 +85,20 @@ struct PurchaseLinks: Sendable {
         return outcome
     }
 
-    /// The account tokens of the purchases themselves.
-    private static func accountTokens(_ events: [Event]) -> Set<CustomerKey> {
-        let stated =
-            events.flatMap(\.transactions).filter { !$0.isFamilyShared }.map(\.appAccountToken)
-            + events.flatMap(\.purchases).map { fact in
-                if case .snapshot(let snapshot) = fact { snapshot.accountId } else { nil }
-            }
-        return Set(stated.compactMap { CustomerKey(stated: .account, $0) })
+    /// By purchase with any: the account tokens of the purchases themselves.
+    private static func accountTokens(_ events: [Event]) -> [ByteString: Set<CustomerKey>] {
+        var tokens: [ByteString: Set<CustomerKey>] = [:]
+        func note(_ id: String?, _ purchases: some Sequence<ByteString>) {
+            guard let token = CustomerKey(stated: .account, id) else { return }
+            for purchase in purchases { tokens[purchase, default: []].insert(token) }
+        }
+        for transaction in events.flatMap(\.transactions) where !transaction.isFamilyShared {
+            note(transaction.appAccountToken, [ByteString(transaction.originalTransactionId)])
+        }
+        for event in events {
+            for case .snapshot(let snapshot) in event.purchases { note(snapshot.accountId, event.subscriptions) }
+        }
+        return tokens
     }
 
     /// The `originalTransactionId`s that can be linked, those with the newest purchase first.

@@ -50,12 +50,12 @@ package struct ReceiptHandIn: HandInSource {
     /// id.
     package func handIn(_ request: HandInRequest) async throws -> HandInResult {
         let receipt = try Self.receipt(request)
-        let (app, customerId) = (request.app, request.customerId)
+        let (app, customer) = (request.app, try request.customer("appAccountToken"))
         guard let configured = apps[app] else { preconditionFailure("the app is not configured") }
         let now = clock.date()
         let claim = try await handIns.claim(
-            receipt.bytes, digest: receipt.digest, app: app, customerId: customerId, at: now,
-            until: now.advanced(by: Limits.claimMax),
+            receipt.bytes, digest: receipt.digest, app: app, customerId: customer?.id, accountId: customer?.accountId,
+            at: now, until: now.advanced(by: Limits.claimMax),
             askedBefore: now.advanced(by: .zero - Limits.verdictAgeMax))
         switch claim {
         case .claimed(let claimed):
@@ -66,7 +66,7 @@ package struct ReceiptHandIn: HandInSource {
             }
         case .known(let known):
             let latest = try await waitWhileAsked(known)
-            return try await linked(HandInResult(latest, lastPosition: latest.findings.position), customerId)
+            return try await linked(HandInResult(latest, lastPosition: latest.findings.position), customer)
         }
     }
 
@@ -81,10 +81,12 @@ package struct ReceiptHandIn: HandInSource {
         }
     }
 
-    /// An answer of Apple's that is not old, which proves the purchases of the customer as it did then.
-    private func linked(_ known: HandInResult, _ customerId: String?) async throws -> HandInResult {
-        guard case .answered(var answer) = known, let customerId else { return known }
-        answer.note(try await ledger.links.link(answer.subscriptions, to: customerId, in: answer.stream))
+    /// An answer of Apple's that is not old, which proves the purchases of the customer as it did then. Which account ids they
+    /// carry is in the log only: if that decided then that they are not the customer's, it does so now.
+    private func linked(_ known: HandInResult, _ customer: HandInCustomer?) async throws -> HandInResult {
+        guard case .answered(var answer) = known, let customer else { return known }
+        if customer.accountId != nil, answer.isLinked == false { return known }
+        answer.note(try await ledger.links.link(answer.subscriptions, to: customer.id, in: answer.stream))
         return .answered(answer)
     }
 
@@ -233,7 +235,8 @@ package struct ReceiptHandIn: HandInSource {
         }
         let isDeleted = !verified.event.accountDeletions.isEmpty
         let kept = try await ledger.keep(
-            [verified], receivedAt: verified.receivedAt, containsReceipt: true, to: isDeleted ? nil : claim.customerId)
+            [verified], receivedAt: verified.receivedAt, containsReceipt: true,
+            to: isDeleted ? nil : HandInCustomer(claim.customerId, accountId: claim.accountId))
         let findings = HandIn.Findings(
             problem: isDeleted ? ReceiptRefusal.status(verified.status).label : nil,
             status: Int32(clamping: verified.status.number), environment: kept.stream.environment,

@@ -43,6 +43,7 @@ package struct TransactionHandIn: HandInSource {
     package func handIn(_ request: HandInRequest) async throws -> HandInResult {
         let verified: [VerifiedStatement]
         let receivedAt = clock.date()
+        let customer = try request.customer("appAccountToken")
         if let id = try request.transactionId() {
             guard let lookup else { throw HandInRefusal(TransactionLookup.Failure.noKey) }
             do {
@@ -63,9 +64,8 @@ package struct TransactionHandIn: HandInSource {
         }
         try request.admit(
             verified[0].stream, verified.map { $0.evidence.slices.reduce(0) { $0 + $1.count } })
-        let customerId = request.customerId
         // A separate task: if the caller is cancelled, purchases that were stored are linked nevertheless.
-        return .answered(try await Task { try await store(verified, at: receivedAt, customerId) }.value)
+        return .answered(try await Task { try await store(verified, at: receivedAt, customer) }.value)
     }
 
     /// - Parameter statements: Called once, so that what cannot be decoded is counted too.
@@ -93,10 +93,10 @@ package struct TransactionHandIn: HandInSource {
 
     /// - Parameter verified: Not empty.
     private func store(
-        _ verified: [VerifiedStatement], at receivedAt: Instant, _ customerId: String?
+        _ verified: [VerifiedStatement], at receivedAt: Instant, _ customer: HandInCustomer?
     ) async throws -> HandInAnswer {
         let answer = try await ledger.keep(
-            verified, receivedAt: receivedAt, to: customerId,
+            verified, receivedAt: receivedAt, to: customer,
             // What Apple answers about an id is signed, but the sender of the id may have guessed it.
             basis: verified.allSatisfy { $0.event.source == .appleDevice } ? .purchase : .id,
             noting: { metrics.note(isNews: $0) })

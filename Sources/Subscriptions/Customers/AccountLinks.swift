@@ -94,7 +94,7 @@ struct AccountLinks {
         let position = link.position
         func isOther(_ holders: [Link]) -> Bool { holders.contains { $0.customer != link.customer } }
         let held = inForce(on: link.key, at: position)
-        if isOther(held) { return true }
+        if isOther(held) { return !isOfFirstAppUser(link, over: held) }
         if !held.isEmpty, policy != .shared { return false }
         let own = account.evidence(about: link.key)?.purchases ?? []
         if !own.isEmpty { return isContested(link, by: own) }
@@ -102,6 +102,15 @@ struct AccountLinks {
         if !ofApp.isEmpty { return isOther(ofApp) }
         if !purchases.isEmpty { return isContested(link, by: purchases) }
         return isOther(latest(of: subscriptions, at: position))
+    }
+
+    /// Whether a link is of the first app user of its key, as a backend says, and those who hold the key have only handed it in
+    /// earlier, as if they were.
+    private func isOfFirstAppUser(_ link: Link, over held: [Link]) -> Bool {
+        guard policy == .firstBuyer, held.allSatisfy({ $0.basis == .purchase }),
+            let first = account.evidence(about: account.line(of: link.key))?.purchases.first
+        else { return false }
+        return owners(of: first.token, at: link.position).contains { $0.customer == link.customer }
     }
 
     /// Whether the app users of purchases with a token contest a link.

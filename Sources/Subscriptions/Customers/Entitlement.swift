@@ -46,7 +46,7 @@ package struct Entitlement: Sendable, Hashable {
         let productId: String
         let position: Int64
         /// The app that has the period, if it is not the answer's but joined with it.
-        let joinedApp: String?
+        package var joinedApp: String?
 
         package init(
             entitlement: String, originalTransactionId: String, start: Instant, end: Instant, productId: String,

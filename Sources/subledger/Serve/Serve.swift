@@ -123,6 +123,14 @@ struct Serve: AsyncParsableCommand {
             """, valueName: "kind"))
     var privateFront: String?
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            Names by which the private listener is known, for the console and monitoring over plain HTTP, comma-separated. \
+            Addresses and local names need not be among them. [SUBLEDGER_PRIVATE_NAMES]
+            """, valueName: "names"))
+    var privateNames: String?
+
     @OptionGroup var webhooks: WebhookFlags
 
     func run() async throws {
@@ -142,6 +150,7 @@ struct Serve: AsyncParsableCommand {
                     (["private", "host"], privateHost), (["private", "port"], privatePort),
                     (["private", "tls", "certificate"], privateTlsCertificate),
                     (["private", "tls", "key"], privateTlsKey), (["private", "front"], privateFront),
+                    (["private", "names"], privateNames),
                 ]), uniquingKeysWith: { first, _ in first })
             try await serve(Settings(flags: flags))
         }

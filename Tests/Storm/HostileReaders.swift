@@ -1,0 +1,116 @@
+import Foundation
+import Postgres
+import TestSupport
+
+/// Sessions of reading roles that hold what they can: locks, listeners, snapshots, and the processor.
+///
+/// The queue of NOTIFY is filled by some megabytes only: a full one has eight gigabytes.
+struct HostileReaders: Sendable {
+    let database: StormDatabase
+    let report: StormReport
+
+    private enum Limits {
+        static let holding = Duration.seconds(20)
+        static let pause = Duration.milliseconds(500)
+        static let statement = Duration.seconds(30)
+    }
+
+    /// What a session does before it waits, in an open transaction.
+    private static let held: [(role: String, what: String, sql: String)] = [
+        (
+            "subledger_reader", "locks all tables against changes of the schema",
+            """
+            do $$
+            declare
+              name text;
+            begin
+              for name in
+                select relname from pg_class
+                where relnamespace = 'subledger'::regnamespace
+                  and relkind = 'r'
+                  and has_table_privilege(oid, 'select')
+              loop
+                execute format('lock table subledger.%I in access share mode', name);
+              end loop;
+            end
+            $$
+            """
+        ),
+        (
+            "subledger_analyst", "holds advisory locks",
+            "select count(pg_advisory_lock(number)) from generate_series(1, 2000) as number"
+        ),
+        (
+            "subledger_reader", "keeps an old snapshot",
+            "set transaction isolation level repeatable read; select count(*) from subledger.event"
+        ),
+        (
+            "subledger_reader", "listens and never reads",
+            "commit; listen subledger_event; listen subledger_change; begin; select 1"
+        ),
+        (
+            "subledger_reader", "fills the queue of notifications",
+            "commit; select count(pg_notify('hostile', repeat(number::text, 1900))) from generate_series(1, 2000) as number; begin"
+        ),
+        (
+            "subledger_analyst", "computes",
+            "select count(*) from generate_series(1, 3000000) as one where md5(one::text) < '1'"
+        ),
+    ]
+
+    /// What no reading role may do.
+    private static let refused = [
+        "lock table subledger.stream_head in row exclusive mode", "select from subledger.stream_head for key share",
+        "select from subledger.lease for update", "select from subledger.turn for update",
+        "select from subledger.checkpoint for share", "lock table subledger.google_purchase in exclusive mode",
+    ]
+
+    /// Runs until its task is cancelled.
+    func run() async {
+        await checkRefusals()
+        await withTaskGroup(of: Void.self) { group in
+            for (role, what, sql) in Self.held {
+                group.addTask {
+                    report.log("hostile: \(role) \(what)")
+                    while !Task.isCancelled { await hold(sql, as: role) }
+                }
+            }
+        }
+    }
+
+    private func connect(_ role: String) async throws -> PostgresConnection {
+        try await PostgresConnection.connect(
+            database.server.configuration(database: StormDatabase.name).with(role: role), deadline: .now + .seconds(10))
+    }
+
+    private func hold(_ sql: String, as role: String) async {
+        guard let session = try? await connect(role) else {
+            try? await Task.sleep(for: Limits.pause)
+            return
+        }
+        do {
+            try await session.script("begin; \(sql)", deadline: .now + Limits.statement)
+            try? await Task.sleep(for: Limits.holding)
+        } catch {
+            // It may be ended by the server, which does no harm.
+            try? await Task.sleep(for: Limits.pause)
+        }
+        await session.close()
+    }
+
+    private func checkRefusals() async {
+        for role in ["subledger_reader", "subledger_analyst"] {
+            for sql in Self.refused {
+                guard let session = try? await connect(role) else { continue }
+                do {
+                    try await session.script(
+                        "begin; set transaction_read_only = off; \(sql)", deadline: .now + .seconds(10))
+                    report.problem("\(role) may \(sql)")
+                } catch {
+                    if error.sqlstate != "42501" { report.problem("\(role), \(sql): \(error)") }
+                }
+                await session.close()
+            }
+        }
+    }
+}
