@@ -54,7 +54,8 @@ struct ProjectionCheck {
         try await owner.script(
             """
             truncate subledger.subscription, subledger.transaction, subledger.access_period, subledger.refunded_period,
-              subledger.checkpoint
+              subledger.customer_edge, subledger.customer_link, subledger.ownership, subledger.customer_identity,
+              subledger.shared_account_token, subledger.checkpoint
             """, deadline: .now + .seconds(30))
         await owner.close()
         let logger = Logger(label: "storm", factory: { _ in SwiftLogNoOpLogHandler() })
