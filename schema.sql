@@ -781,6 +781,7 @@ create table subledger.transaction (
   refunded_price                bigint,
   tax                           bigint,
   developer_revenue             bigint,
+  refunds                       jsonb,
   constraint transaction_pkey primary key (stream_id, original_transaction_id, transaction_id),
   constraint transaction_gap_check check (gap in ('duration', 'kind', 'consumed'))
 );
@@ -820,6 +821,9 @@ comment on column subledger.transaction.price is
   'In thousandths of the currency unit: 10990 is 10.99; of several seats, what was paid for all of them; null in V1';
 comment on column subledger.transaction.additional is
   'Other fields that Apple signed, with Apple''s names; null for Google Play';
+comment on column subledger.transaction.refunds is
+  'What was paid back while the purchase stands, oldest first: when (at), and how much in thousandths of the currency '
+  'unit (amount). Null if nothing was, if it is not known, or if the purchase counts as never made';
 comment on column subledger.transaction.gap is
   'What the configuration of the product does not say, although the purchase needs it: duration or kind, without which '
   'it gives no access; consumed, if the kind of a product that was consumed is not configured, so that it counts as a '
@@ -1556,10 +1560,14 @@ create table subledger.product (
   product_id text not null,
   kind       text,
   duration   text,
+  level      integer,
   constraint product_pkey primary key (app, product_id),
   constraint product_app_check check (app <> '' and app !~ '[\u0001-\u001f]'),
   constraint product_product_id_check check (product_id <> '' and product_id !~ '[\u0001-\u001f]'),
   constraint product_kind_check check (kind in ('auto-renewable', 'non-renewing', 'consumable', 'non-consumable')),
+  constraint product_level_check check (
+    level is null or level between 1 and 1000 and coalesce(kind, 'auto-renewable') = 'auto-renewable'
+  ),
   constraint product_duration_check check ((kind is not distinct from 'non-renewing') = (duration is not null)),
   constraint product_duration_format_check check (
     duration ~ '^P([0-9]{1,4}Y)?([0-9]{1,4}M)?([0-9]{1,4}W)?([0-9]{1,5}D)?$' and duration ~ '[1-9]'
@@ -1581,6 +1589,8 @@ comment on column subledger.product.kind is
 comment on column subledger.product.duration is
   'How long one purchase lasts, ISO 8601 without hours (P3M, P1Y, P10D); required for non-renewing products, null for '
   'all others';
+comment on column subledger.product.level is
+  'The place of a plan among those of the app: a change to a higher one is an upgrade. Null to compare prices per month';
 
 -- Once ---------------------------------------------------------------------------------------------------------------
 
@@ -2215,14 +2225,20 @@ create table subledger.change (
   next_product_id         text,
   customer_kind           text,
   customer_id             text,
+  seats_before            integer,
+  seats                   integer,
   constraint change_pkey primary key (stream_id, number),
   constraint change_kind_check check (
     kind in (
-      'opened', 'extended', 'shortened', 'closed', 'product_changed', 'renewal_switched', 'next_product',
-      'customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'
+      'opened', 'extended', 'shortened', 'closed', 'product_changed', 'product_added', 'product_removed',
+      'renewal_switched', 'next_product', 'seats_changed', 'customer_changed', 'consent_rescinded',
+      'unanswerable_request', 'unknown_order_voided'
     )
   ),
   constraint change_cause_check check (cause in ('event', 'clock', 'products', 'ownership', 'rebuild')),
+  constraint change_seats_check check (
+    (kind = 'seats_changed') = (seats is not null) and (seats is null) = (seats_before is null)
+  ),
   constraint change_position_check check ((cause = 'event') = (position is not null)),
   constraint change_customer_check check (
     (kind in ('customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'))
@@ -2248,7 +2264,8 @@ comment on column subledger.change.number is
   'From 1 without gaps, in commit order: a reader that has read up to a number has missed nothing before it';
 comment on column subledger.change.published_at is 'When it was published, by the projector''s clock';
 comment on column subledger.change.kind is
-  'opened, extended, shortened, closed, product_changed: access; renewal_switched, next_product: intent; '
+  'opened, extended, shortened, closed, product_changed, product_added (beside others), product_removed (others '
+  'stay): access; renewal_switched, next_product: intent; seats_changed: the store reports another number of seats; '
   'customer_changed: the subscription has another customer, now or in the past; published for each customer that lost '
   'or gained it or some of its past access; consent_rescinded: a parent or guardian withdrew the consent for the app; '
   'unanswerable_request: Apple asked about a refund and named no purchase; unknown_order_voided: Google took back an '
@@ -2271,6 +2288,8 @@ comment on column subledger.change.customer_kind is
   'subscription now and has access. For consent_rescinded, unanswerable_request and unknown_order_voided: the customer '
   'that it is about. See ownership.customer_kind';
 comment on column subledger.change.customer_id is 'See ownership.customer_id';
+comment on column subledger.change.seats_before is 'For seats_changed: the number of seats before';
+comment on column subledger.change.seats is 'For seats_changed: the number of seats from now on';
 comment on column subledger.change.next_product_id is
   'For next_product: product of the next renewal; null if it is the current one';
 
@@ -2278,7 +2297,8 @@ create or replace view subledger.change_feed as
 select
   stream.app, stream.environment, change.number, change.published_at, change.kind,
   change.original_transaction_id, change.at, change.cause, change.position, change.product_id, change.until,
-  change.auto_renew, change.next_product_id, change.customer_kind, change.customer_id
+  change.auto_renew, change.next_product_id, change.customer_kind, change.customer_id, change.seats_before,
+  change.seats
 from subledger.change
 join subledger.stream using (stream_id);
 
@@ -2976,16 +2996,25 @@ comment on column analyst.events.transaction_id is 'The first transaction in it'
 comment on column analyst.events.product_id is 'Product of that transaction';
 comment on column analyst.events.defects is 'Number of its fields that could not be read';
 
+create or replace function analyst.store(original_transaction_id text) returns text
+language sql immutable parallel safe as $$
+  select case when original_transaction_id ~ '^[0-9]+$' then 'apple' else 'google' end
+$$;
+
+comment on function analyst.store is
+  'The store of a subscription or one-time purchase: Apple''s ids are numbers, and Google''s purchase tokens are not';
+
 create or replace function analyst.refund(
   revocation_date timestamptz, revocation_type text, revocation_reason integer, is_upgraded boolean,
-  in_app_ownership_type text
+  in_app_ownership_type text, is_whole boolean
 ) returns text
 language sql immutable parallel safe as $$
   select
     case
       when revocation_date is null then null
       when in_app_ownership_type in ('FAMILY_SHARED', 'ASSIGNED') then null
-      when revocation_type in ('REFUND_PRORATED', 'REFUND_UNITS', 'REFUND_AMOUNT') then 'part'
+      when revocation_type in ('REFUND_UNITS', 'REFUND_AMOUNT') then case when is_whole then 'full' else 'part' end
+      when revocation_type = 'REFUND_PRORATED' then 'part'
       when revocation_type in ('REFUND_FULL', 'REVOKED') then 'full'
       -- Without a kind, as in V1, a revocation is a refund. What this version does not know is none.
       when revocation_type is null and not is_upgraded and coalesce(revocation_reason, 0) in (0, 1)
@@ -2994,7 +3023,8 @@ language sql immutable parallel safe as $$
 $$;
 
 comment on function analyst.refund is
-  'Whether a revocation is a refund of all (full) or of the rest (part); null for none and for an unknown kind';
+  'Whether a revocation is a refund of all (full) or of a part, such as the rest (part); null for none and for an unknown '
+  'kind. is_whole says whether all was paid back of a purchase that the customer keeps';
 
 create or replace view analyst.transactions as
 select
@@ -3027,15 +3057,28 @@ select
   transaction.revocation_type,
   analyst.refund(
     transaction.revocation_date, transaction.revocation_type, transaction.revocation_reason, transaction.is_upgraded,
-    transaction.in_app_ownership_type
+    transaction.in_app_ownership_type,
+    coalesce(transaction.refunded_price >= transaction.price, transaction.revocation_percentage >= 100000, false)
   ) as refund,
   case
     when transaction.revocation_type in ('REFUND_PRORATED', 'REFUND_UNITS', 'REFUND_AMOUNT') then
       transaction.revocation_percentage / 1000.0
     when transaction.revocation_date is not null then coalesce(transaction.revocation_percentage / 1000.0, 100)
   end as refund_percent,
-  transaction.positions
+  transaction.positions,
+  case when seats.info is not null then transaction.quantity end as seats,
+  case when jsonb_typeof(seats.info -> 'revokedSeatQuantity') = 'number' then
+    (seats.info ->> 'revokedSeatQuantity')::numeric
+  end as seats_revoked,
+  coalesce(seats.info ->> 'invitationManagement', transaction.additional ->> 'invitationManagement')
+    as invitation_management,
+  transaction.refunds
 from subledger.transaction
+cross join lateral (
+  select case when jsonb_typeof(transaction.additional -> 'multiSeatInfo') = 'object' then
+    transaction.additional -> 'multiSeatInfo'
+  end as info
+) as seats
 join subledger.stream using (stream_id);
 
 comment on view analyst.transactions is
@@ -3068,10 +3111,16 @@ comment on column analyst.transactions.revocation_date is 'When it was refunded,
 comment on column analyst.transactions.revocation_reason is '1 an issue with the app, 0 other';
 comment on column analyst.transactions.revocation_type is 'In Apple''s words, for Google Play too; null in V1';
 comment on column analyst.transactions.refund is
-  'full (counts as never bought), part (ended at revocation_date), null if not refunded';
+  'full (all of it), part (some of it, or the rest from revocation_date on), null if not refunded';
 comment on column analyst.transactions.refund_percent is
   'Percentage of the price that was refunded, 0 to 100; null if not revoked, or if not reported for a refund in part. '
   'Use it only where refund is not null: other revocations, such as of a family member, have 100 too';
+comment on column analyst.transactions.seats is
+  'Number of seats that it pays for, those that were refunded included; null without seats';
+comment on column analyst.transactions.seats_revoked is 'How many of them were refunded; null if the store does not say it';
+comment on column analyst.transactions.invitation_management is
+  'Who invites the members of a group, in Apple''s words: APPLE or DEVELOPER; null without seats';
+comment on column analyst.transactions.refunds is 'See subledger.transaction.refunds';
 comment on column analyst.transactions.positions is 'Positions of the events that reported it, ascending';
 
 create or replace view analyst.plans as
@@ -4032,11 +4081,21 @@ left join analyst.plans
   on plans.stream_id = periods.stream_id
   and plans.product_id = periods.product_id
 where periods.payer_state = 'paying'
-  and (periods.first_day <= periods.last_day) is distinct from false;
+  and (periods.first_day <= periods.last_day) is distinct from false
+  and not exists (
+    -- Of the purchases of Google Play that show one order, one counts.
+    select
+    from subledger.transaction as other
+    where other.stream_id = periods.stream_id
+      and other.transaction_id = periods.transaction_id
+      and other.original_transaction_id < periods.original_transaction_id
+      and analyst.store(other.original_transaction_id) = 'google'
+  );
 
 comment on view analyst.mrr_detail is
   'Monthly value of a paid period, on each day from first_day to last_day. Trials, grace and family members are left '
-  'out. mrr is null if the price is unknown (V1) or the length of the plan is (short periods of the sandbox)';
+  'out, and so are orders of Google Play that another purchase shows. mrr is null if the price is unknown (V1) or the '
+  'length of the plan is (short periods of the sandbox)';
 comment on column analyst.mrr_detail.price is 'Price of the period, in the currency unit; null in V1';
 comment on column analyst.mrr_detail.months is
   'Number of months that the price covers: the offer''s if it was paid up front, 1 if a year is billed '
@@ -4059,6 +4118,15 @@ with alike as (
     from analyst.periods
     where payer_state = 'paying'
       and (first_day <= last_day) is distinct from false
+      and not exists (
+        -- Of the purchases of Google Play that show one order, one counts.
+        select
+        from subledger.transaction as other
+        where other.stream_id = periods.stream_id
+          and other.transaction_id = periods.transaction_id
+          and other.original_transaction_id < periods.original_transaction_id
+          and analyst.store(other.original_transaction_id) = 'google'
+      )
     group by stream_id, product_id, currency, price, price_period, first_day, last_day
   ) as periods
   left join analyst.plans
@@ -4447,9 +4515,7 @@ comment on column analyst.renewal_retention.renewed_percent is
   'on_time, in_grace and later as a percentage of due without undecided; null if all are undecided';
 
 create or replace view analyst.refunds_detail as
-select distinct on (
-  app, environment, original_transaction_id, coalesce(web_order_line_item_id, transaction_id)
-)
+select distinct on (app, environment, coalesce(web_order_line_item_id, transaction_id))
   analyst.month_of(revocation_date) as month,
   app,
   environment,
@@ -4462,41 +4528,49 @@ select distinct on (
   price,
   round(price * refund_percent / 100, 3) as amount,
   currency,
-  positions
+  positions,
+  refunds
 from analyst.transactions
 where refund is not null
-order by app, environment, original_transaction_id, coalesce(web_order_line_item_id, transaction_id), transaction_id;
+order by app, environment, coalesce(web_order_line_item_id, transaction_id), transaction_id, original_transaction_id;
 
 comment on view analyst.refunds_detail is
-  'Every purchase that is refunded and whose refund was not reversed. A purchase restored on several devices counts '
-  'once. The purchases of a deleted Apple Account count as refunded';
+  'Every purchase that is refunded and whose refund was not reversed. A purchase restored on several devices, or an order '
+  'shown by several purchases, counts once. The purchases of a deleted Apple Account count as refunded';
 comment on column analyst.refunds_detail.month is 'First day of the month of the refund, UTC';
 comment on column analyst.refunds_detail.transaction_id is 'The refunded purchase';
 comment on column analyst.refunds_detail.revocation_date is 'When it was refunded';
 comment on column analyst.refunds_detail.refund is 'full or part';
+comment on column analyst.refunds_detail.refunds is
+  'See subledger.transaction.refunds: revocation_date is that of the last one, and amount that of all';
 comment on column analyst.refunds_detail.revocation_reason is '1 an issue with the app, 0 other';
 comment on column analyst.refunds_detail.price is 'Price of the purchase, in the currency unit; null in V1';
 comment on column analyst.refunds_detail.amount is 'Refunded amount; null if the price or the percentage is unknown';
 
 create or replace view analyst.refunds as
 select
-  refunds_detail.month,
+  coalesce(part.month, refunds_detail.month) as month,
   refunds_detail.app,
   refunds_detail.environment,
   refunds_detail.product_id,
   refunds_detail.currency,
-  count(*) filter (where refunds_detail.refund = 'full') as in_full,
-  count(*) filter (where refunds_detail.refund = 'part') as in_part,
-  sum(refunds_detail.amount) as amount
+  count(*) filter (where refunds_detail.refund = 'full' and part.is_last is not false) as in_full,
+  count(*) filter (where refunds_detail.refund = 'part' or not part.is_last) as in_part,
+  sum(coalesce(part.amount, refunds_detail.amount)) as amount
 from analyst.refunds_detail
+left join lateral (
+  select analyst.month_of((refund ->> 'at')::timestamptz) as month,
+    round((refund ->> 'amount')::numeric / 1000, 3) as amount, number = jsonb_array_length(refunds_detail.refunds) as is_last
+  from jsonb_array_elements(refunds_detail.refunds) with ordinality as listed (refund, number)
+) as part on true
 group by
-  refunds_detail.month, refunds_detail.app, refunds_detail.environment, refunds_detail.product_id,
+  coalesce(part.month, refunds_detail.month), refunds_detail.app, refunds_detail.environment, refunds_detail.product_id,
   refunds_detail.currency;
 
 comment on view analyst.refunds is 'Refunds by the month in which they were made. From refunds_detail';
 comment on column analyst.refunds.month is 'First day of the month of the refund, UTC';
-comment on column analyst.refunds.in_full is 'Purchases refunded in full, which count as never bought';
-comment on column analyst.refunds.in_part is 'Purchases refunded for the rest of their period';
+comment on column analyst.refunds.in_full is 'Refunds of a whole purchase, or of the last part of it';
+comment on column analyst.refunds.in_part is 'Refunds of a part of a purchase, such as the rest of its period';
 comment on column analyst.refunds.amount is 'Refunded amount, where known, in the currency unit';
 
 create or replace view analyst.refund_requests_detail as
@@ -4607,13 +4681,15 @@ select
   transaction.type,
   transaction.expires_date,
   round(transaction.tax / 1000.0, 3) as tax,
-  round(transaction.developer_revenue / 1000.0, 3) as developer_revenue
+  round(transaction.developer_revenue / 1000.0, 3) as developer_revenue,
+  transaction.refunds
 from subledger.transaction
 join subledger.stream using (stream_id)
 cross join lateral (
   select analyst.refund(
     transaction.revocation_date, transaction.revocation_type, transaction.revocation_reason, transaction.is_upgraded,
-    transaction.in_app_ownership_type
+    transaction.in_app_ownership_type,
+    coalesce(transaction.refunded_price >= transaction.price, transaction.revocation_percentage >= 100000, false)
   ) as refund
 ) as refunded
 where transaction.purchase_date is not null
@@ -4627,11 +4703,26 @@ where transaction.purchase_date is not null
       and copy.web_order_line_item_id = transaction.web_order_line_item_id
       and (copy.revocation_date is null, copy.transaction_id)
         < (transaction.revocation_date is null, transaction.transaction_id)
+  )
+  and not exists (
+    -- Of the purchases of Google Play that show one order, one counts.
+    select
+    from subledger.transaction as other
+    where other.stream_id = transaction.stream_id
+      and other.transaction_id = transaction.transaction_id
+      and (other.revocation_date is null, other.original_transaction_id)
+        < (transaction.revocation_date is null, transaction.original_transaction_id)
+      and analyst.store(other.original_transaction_id) = 'google'
   );
+
+-- Of releases before.
+drop function if exists analyst.refund(timestamptz, text, integer, boolean, text);
 
 comment on view analyst.refund_rate_detail is
   'Every paid purchase and renewal, and whether it stands refunded; a reversed refund does not. Free trials and family '
-  'members are left out. A purchase restored on several devices counts once';
+  'members are left out. A purchase restored on several devices counts once, and so does an order of Google Play that '
+  'several purchases show';
+comment on column analyst.refund_rate_detail.refunds is 'See subledger.transaction.refunds';
 comment on column analyst.refund_rate_detail.month is 'First day of the month of the purchase, UTC';
 comment on column analyst.refund_rate_detail.purchase_date is 'When it was bought, or when its period begins';
 comment on column analyst.refund_rate_detail.refund is 'full or part; null if not refunded';
@@ -4868,6 +4959,9 @@ select
   changed.previous_product_id as from_product_id,
   changed.product_id as to_product_id,
   case
+    when ranked.now > ranked.before then 'up'
+    when ranked.now < ranked.before then 'down'
+    when ranked.now = ranked.before then null
     when not store.is_google then case when changed.previous_cut = 'upgraded' then 'up' else 'down' end
     when after.monthly > before.monthly then 'up'
     when after.monthly < before.monthly then 'down'
@@ -4886,6 +4980,15 @@ cross join lateral (
       and event.source like 'google-%'
   ) as is_google
 ) as store
+left join lateral (
+  select now.level as now, before.level as before
+  from subledger.product as now
+  join subledger.product as before
+    on before.app = changed.app
+    and before.product_id = changed.previous_product_id
+  where now.app = changed.app
+    and now.product_id = changed.product_id
+) as ranked on true
 left join subledger.transaction as own
   on store.is_google
   and own.stream_id = changed.stream_id
@@ -4938,13 +5041,14 @@ comment on view analyst.plan_changes_detail is
   'Every change of product without a gap, at the time it took effect, which separates upgrades from downgrades: '
   'Apple applies an upgrade immediately and a downgrade at the next renewal. A crossgrade takes effect immediately if '
   'both products have the same duration, and at the next renewal if not. Google applies either at any time, so there the '
-  'price per month decides. An item that is added beside another one is no change';
+  'price per month decides. Configured levels decide before that. An item that is added beside another one is no change';
 comment on column analyst.plan_changes_detail.month is 'First day of the month of at, UTC';
 comment on column analyst.plan_changes_detail.from_product_id is 'Product before the change';
 comment on column analyst.plan_changes_detail.to_product_id is 'Product after the change';
 comment on column analyst.plan_changes_detail.direction is
-  'up or down. Apple: immediately, in the middle of a period, or at a renewal. Google: to a higher or a lower price per '
-  'month; null if it is the same, or if a price is not known';
+  'up or down, by product.level if both products have one; null if it is the same. Without, Apple: immediately, in the '
+  'middle of a period, or at a renewal. Google: to a higher or a lower price per month; null if it is the same, or if a '
+  'price is not known';
 comment on column analyst.plan_changes_detail.at is 'When it took effect';
 comment on column analyst.plan_changes_detail.transaction_id is 'First transaction of the new product';
 comment on column analyst.plan_changes_detail.positions is 'Positions of the events that reported it';
@@ -5103,14 +5207,6 @@ comment on column analyst.delivery_lag.p50_seconds is 'Median';
 comment on column analyst.delivery_lag.p99_seconds is '99th percentile';
 comment on column analyst.delivery_lag.max_seconds is 'Maximum';
 
-create or replace function analyst.store(original_transaction_id text) returns text
-language sql immutable parallel safe as $$
-  select case when original_transaction_id ~ '^[0-9]+$' then 'apple' else 'google' end
-$$;
-
-comment on function analyst.store is
-  'The store of a subscription or one-time purchase: Apple''s ids are numbers, and Google''s purchase tokens are not';
-
 create or replace function analyst.country(storefront text) returns text
 language sql immutable parallel safe as $$
   select case when length(storefront) = 2 then coalesce('{
@@ -5239,6 +5335,7 @@ with payment as (
     paid.refunded_amount,
     paid.tax,
     paid.developer_revenue,
+    paid.refunds,
     paid.original_transaction_id,
     paid.transaction_id,
     paid.positions,
@@ -5311,7 +5408,8 @@ select
   run.transaction_id,
   run.positions,
   run.tax,
-  run.developer_revenue
+  run.developer_revenue,
+  run.refunds
 from run;
 
 comment on view analyst.revenue_detail is
@@ -5328,7 +5426,8 @@ comment on column analyst.revenue_detail.is_later is
 comment on column analyst.revenue_detail.price is
   'What the customer paid, taxes included, in the currency unit; null if unknown, as in V1';
 comment on column analyst.revenue_detail.refund is 'full or part; null if it does not stand refunded';
-comment on column analyst.revenue_detail.refund_day is 'Day of the refund, UTC';
+comment on column analyst.revenue_detail.refund_day is 'Day of the refund, of several the last one, UTC';
+comment on column analyst.revenue_detail.refunds is 'See subledger.transaction.refunds';
 comment on column analyst.revenue_detail.refunded_amount is
   'Refunded amount, in the currency unit; null if not refunded, or if the price or the percentage is unknown';
 comment on column analyst.revenue_detail.tax is 'As in refund_rate_detail';
@@ -5344,7 +5443,12 @@ with entry as (
   cross join lateral (
     values
       (day, price, refunded_amount, 0, 1, (price is null)::integer),
-      (refund_day, null, null, refunded_amount, 0, 0)
+      (refund_day, null, null, case when refunds is null then refunded_amount end, 0, 0)
+    union all
+    select
+      ((part ->> 'at')::timestamptz at time zone interval '0')::date, null, null,
+      round((part ->> 'amount')::numeric / 1000, 3), 0, 0
+    from jsonb_array_elements(refunds) as part
   ) as at (day, gross, refunded, refunded_here, payments, unpriced)
   where at.day is not null
 ), counted as (

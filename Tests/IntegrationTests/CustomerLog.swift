@@ -56,6 +56,8 @@ struct CustomerLog {
         /// One notification.
         case rows([Row])
         case links(String, [CustomerKey])
+        /// A purchase that a backend handed in for a customer.
+        case handedIn(String, CustomerKey)
         /// An answer of Google on a day of January 2024.
         case purchase(PurchaseFact, on: Int)
     }
@@ -139,6 +141,9 @@ struct CustomerLog {
             return event
         case .links(let customer, let links):
             return LinkStatement(backendCustomerId: customer, links: links, basis: .statement)
+                .event(environment: environment, app: app, receivedAt: receivedAt, dedupeKey: key)
+        case .handedIn(let customer, let link):
+            return LinkStatement(backendCustomerId: customer, links: [link], isComplete: false, basis: .purchase)
                 .event(environment: environment, app: app, receivedAt: receivedAt, dedupeKey: key)
         }
     }

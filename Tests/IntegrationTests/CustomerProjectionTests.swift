@@ -144,6 +144,46 @@ struct CustomerProjectionTests {
         #expect(found == ["account aa → link u-1", "link u-1 → link u-1"])
     }
 
+    @Test("a token leads to the customer who handed in all purchases with it, whichever store account they are of")
+    func handedIn() async throws {
+        let told: [CustomerLog.Told] = [
+            .rows([Row("10", account: "aa", appTransaction: "70")]),
+            .rows([Row("20", account: "aa", appTransaction: "71")]),
+            .handedIn("u-1", CustomerKey(.subscription, "10")), .handedIn("u-1", CustomerKey(.subscription, "20")),
+        ]
+        try await CustomerLog.with { log in
+            for (number, order) in permutations(of: told).enumerated() {
+                try await log.tell(order, app: "app-\(number)", inBatches: number.isMultiple(of: 2))
+            }
+            let found = try await log.lines(
+                """
+                select concat_ws(' ', id, customer_kind, customer_id, count(*))
+                from subledger.customer_identity
+                where kind = 'account'
+                group by id, customer_kind, customer_id
+                """)
+            #expect(found == ["aa link u-1 24"])
+
+            // Somebody else has bought with the token, and has not handed it in yet.
+            try await log.tell([.rows([Row("30", account: "aa", appTransaction: "72")])], app: "app-0", on: 2)
+            let other = try await log.lines(
+                """
+                select concat_ws(' ', kind, id, customer_kind, customer_id)
+                from subledger.customer_identity
+                join subledger.stream using (stream_id)
+                where app = 'app-0'
+                  and kind in ('account', 'subscription')
+                order by kind, id
+                """)
+            #expect(
+                other == [
+                    "account aa account aa", "subscription 10 link u-1", "subscription 20 link u-1",
+                    "subscription 30 account aa",
+                ])
+            try await log.isConfirmed(log.identities)
+        }
+    }
+
     @Test("a family member with the buyer's account token is a separate customer")
     func family() async throws {
         let buyer = Row("10", account: "aa", appTransaction: "70", ownership: "PURCHASED")
@@ -329,7 +369,10 @@ struct CustomerProjectionTests {
                     CustomerKey(.appTransaction, store),
                 ]
                 let customer = "u\(Int.random(in: 0..<5, using: &random))"
-                told.append(.links(customer, keys.filter { _ in Bool.random(using: &random) }))
+                told.append(
+                    Bool.random(using: &random)
+                        ? .handedIn(customer, CustomerKey(.subscription, subscription))
+                        : .links(customer, keys.filter { _ in Bool.random(using: &random) }))
             }
         }
 
@@ -362,6 +405,9 @@ struct CustomerProjectionTests {
             case .links(let customer, let keys):
                 statements[Int64(index + 1)] = LinkStatement(
                     backendCustomerId: customer, links: keys, basis: .statement)
+            case .handedIn(let customer, let key):
+                statements[Int64(index + 1)] = LinkStatement(
+                    backendCustomerId: customer, links: [key], isComplete: false, basis: .purchase)
             case .purchase: preconditionFailure("these stories have purchases of the App Store only")
             }
         }

@@ -107,6 +107,27 @@ struct DeliveryAuditTests {
         }
     }
 
+    @Test("since when an installation listens is the operator's word, if there is one", arguments: [true, false])
+    func listeningSince(_ isLater: Bool) async throws {
+        let since = DeliveryBundle.noon.advanced(by: .seconds(isLater ? 30 : -30))
+        try await DeliveryBundle.with(app: try DeliveryBundle.app(listeningSince: since)) { bundle in
+            bundle.decide(.lost(.success), .posted)
+            try await bundle.makeNotification()
+            await bundle.pass(to: DeliveryBundle.noon.advanced(by: .seconds(60)))
+            try await bundle.makeNotification()
+            await bundle.pass(to: Self.nextDay)
+
+            guard case .audited(let audit) = try await bundle.audit() else {
+                Issue.record("not audited")
+                return
+            }
+            #expect(audit.count.fetched == 1)
+            #expect(audit.count.before == (isLater ? 1 : 0))
+            #expect(audit.count.lost == (isLater ? 0 : 1))
+            #expect(bundle.server.logs.text.contains("error notification lost") == !isLater)
+        }
+    }
+
     @Test("an answer that Apple did not get is counted, and what is stored twice is not")
     func answeredLate() async throws {
         try await DeliveryBundle.with { bundle in

@@ -82,7 +82,7 @@ struct DeliveryBundle {
         let roots = roots ?? testRoot
         let app =
             if let changed { changed } else {
-                App(bundleId: bundleId, appAppleId: 1_400_000_001, serverAPIKey: try key())
+                try Self.app()
             }
         let clock = SetClock(noon)
         var run = Simulation.Settings(
@@ -157,6 +157,11 @@ struct DeliveryBundle {
 
     private struct NotMade: Error {
         let what: String
+    }
+
+    /// - Parameter since: The operator's word since when this installation listens.
+    static func app(listeningSince since: Instant? = nil) throws -> App {
+        App(bundleId: bundleId, appAppleId: 1_400_000_001, listeningSince: since, serverAPIKey: try key())
     }
 
     static func key() throws -> ServerAPIKey {

@@ -260,4 +260,137 @@ struct GoogleFigureTests {
                     """) == ["basic pro up", "yearly monthly down"])
         }
     }
+
+    @Test("configured levels of plans decide whether a change is up or down, whatever they cost")
+    func levels() async throws {
+        try await CustomerLog.with { log in
+            try await log.tell(Self.upgraded, inBatches: true)
+            var directions: [[String]] = []
+            for (basic, pro) in [("null", "1"), ("1", "2"), ("2", "1"), ("1", "1")] {
+                try await log.script(
+                    """
+                    insert into subledger.product (app, product_id, level)
+                    values ('com.example.magazine', 'basic', \(basic)), ('com.example.magazine', 'pro', \(pro))
+                    on conflict (app, product_id) do update set level = excluded.level
+                    """)
+                directions.append(
+                    try await log.lines("select coalesce(direction, 'same') from analyst.plan_changes_detail"))
+            }
+
+            // Without a level the price decides.
+            #expect(directions == [["up"], ["up"], ["down"], ["same"]])
+        }
+    }
+
+    private static func order(
+        _ id: String, of token: String, on date: Int, product: String, total: Int64,
+        refunds: [PurchaseOrder.Refund] = []
+    ) -> Told {
+        var order = PurchaseOrder(orderId: id, purchaseToken: token, stateName: "PROCESSED")
+        order.createTime = day(1)
+        (order.total, order.currency, order.refunds) = (total, "USD", refunds)
+        var item = PurchaseOrder.Item(productId: product)
+        item.total = total
+        order.items = [item]
+        return .purchase(.order(order), on: date)
+    }
+
+    /// Five units for 25.00, of which two are refunded on January 10, and the rest on January 20.
+    private static let units: [Told] =
+        [(1, 5), (10, 3), (20, 0)].map { date, left in
+            var snapshot = PurchaseSnapshot(purchaseToken: "units", kind: .product, stateName: "PURCHASED")
+            snapshot.startTime = day(1)
+            var item = PurchaseSnapshot.Item(productId: "coins")
+            (item.orderId, item.quantity, item.refundableQuantity) = ("G-20", 5, left)
+            snapshot.items = [item]
+            return .purchase(.snapshot(snapshot), on: date)
+        } + [order("G-20", of: "units", on: 2, product: "coins", total: 25_000)]
+
+    /// A month for 9.99, of which 2.00 is paid back on January 8, and the rest on February 2.
+    private static let amounts = [
+        answer("amounts", .active, on: 5, start: 5, end: 36, order: "G-21"),
+        order(
+            "G-21", of: "amounts", on: 34, product: "premium", total: 9_990,
+            refunds: [
+                PurchaseOrder.Refund(at: day(8), amount: 2_000), PurchaseOrder.Refund(at: day(33), amount: 7_990),
+            ]),
+    ]
+
+    @Test("each refund of a purchase counts on its own day, and the one that leaves nothing is full")
+    func refundsByDay() async throws {
+        try await CustomerLog.with { log in
+            try await log.tell(Self.units + Self.amounts, inBatches: true)
+
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', product_id, (revocation_date at time zone 'UTC')::date, refund, amount)
+                    from analyst.refunds_detail
+                    order by product_id, revocation_date
+                    """) == [
+                        "coins 2024-01-20 full 25.000", "premium 2024-02-02 full 9.990",
+                    ])
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', product_id, month, in_full, in_part, amount)
+                    from analyst.refunds
+                    order by product_id, month
+                    """) == [
+                        "coins 2024-01-01 1 1 25.000", "premium 2024-01-01 0 1 2.000",
+                        "premium 2024-02-01 1 0 7.990",
+                    ])
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', product_id, day, payments, gross, refunded, refunded_here)
+                    from analyst.revenue
+                    order by product_id, day
+                    """) == [
+                        "coins 2024-01-01 1 25.000 25.000 0", "coins 2024-01-10 0 0 0 10.000",
+                        "coins 2024-01-20 0 0 0 15.000", "premium 2024-01-05 1 9.990 9.990 0",
+                        "premium 2024-01-08 0 0 0 2.000", "premium 2024-02-02 0 0 0 7.990",
+                    ])
+            #expect(
+                try await log.lines("select concat_ws(' ', product_id, refund) from analyst.transactions order by 1")
+                    == ["coins full", "premium full"])
+            // The customer keeps the month.
+            #expect(
+                try await log.lines(
+                    "select (ends_at at time zone 'UTC')::date::text from subledger.access_period where product_id = 'premium'"
+                ) == ["2024-02-05"])
+        }
+    }
+
+    @Test("an order that two purchases show is one payment and one monthly value, also if only one knows its refund")
+    func repeatedOrder() async throws {
+        try await CustomerLog.with { log in
+            try await log.tell(
+                [
+                    Self.answer("one", .active, on: 5, start: 5, end: 36, order: "G-30"),
+                    Self.answer("two", .active, on: 6, start: 5, end: 36, order: "G-30"),
+                    Self.answer("other", .active, on: 6, start: 5, end: 36, order: "G-31"),
+                ])
+            let money = """
+                select concat_ws(' ', count(*), sum(price), sum(refunded_amount))
+                from analyst.refund_rate_detail
+                """
+
+            #expect(try await log.lines(money) == ["2 19.980"])
+            #expect(
+                try await log.lines(
+                    "select concat_ws(' ', subscriptions, mrr) from analyst.mrr where day = '2024-01-15'")
+                    == ["2 19.980"])
+            #expect(try await log.lines("select count(*)::text from analyst.mrr_detail") == ["2"])
+
+            try await log.tell(
+                [
+                    .purchase(
+                        .void(
+                            PurchaseVoid(purchaseToken: "two", orderId: "G-30", voidedAt: day(15), isExactTime: true)),
+                        on: 15)
+                ], on: 15)
+            #expect(try await log.lines(money) == ["2 19.980 9.990"])
+        }
+    }
 }

@@ -109,12 +109,12 @@ struct ProductCommandTests {
     }
 
     static let bad = [
-        Bad(text: "", line: 1, says: "missing header line: expected app,product_id,kind,duration,entitlements"),
+        Bad(text: "", line: 1, says: "missing header line: expected app,product_id,kind,duration,level,entitlements"),
         Bad(text: "app\n", line: 1, says: "missing column \"product_id\""),
         Bad(text: "app,product_id,app\n", line: 1, says: "duplicate column \"app\""),
         Bad(
             text: "app,product_id,price\n", line: 1,
-            says: "unknown column \"price\": expected app, product_id, kind, duration, entitlements"),
+            says: "unknown column \"price\": expected app, product_id, kind, duration, level, entitlements"),
         Bad(text: "app,product_id\na,p\nb\n", line: 3, says: "1 fields: expected 2, as in the header"),
         Bad(text: "app,product_id\na,p,q\n", line: 2, says: "3 fields: expected 2, as in the header"),
         Bad(text: "app,product_id\n\n\na,\n", line: 4, says: "product id must not be empty"),

@@ -42,12 +42,18 @@ extension SchemaTests {
     private static let sharedToken =
         "insert into subledger.shared_account_token (stream_id, account_token) values (1, 't')"
 
-    private static func change(_ kind: String, customerKind: String, customerId: String) -> String {
+    private static func change(
+        _ kind: String, customerKind: String = "null", customerId: String = "null", seatsBefore: String = "null",
+        seats: String = "null"
+    ) -> String {
         """
         insert into subledger.change (
-          stream_id, number, published_at, kind, original_transaction_id, at, cause, customer_kind, customer_id
+          stream_id, number, published_at, kind, original_transaction_id, at, cause, customer_kind, customer_id,
+          seats_before, seats
         )
-        values (1, 1, now(), '\(kind)', 'o', now(), 'clock', \(customerKind), \(customerId))
+        values (
+          1, 1, now(), '\(kind)', 'o', now(), 'clock', \(customerKind), \(customerId), \(seatsBefore), \(seats)
+        )
         """
     }
 
@@ -96,5 +102,10 @@ extension SchemaTests {
         Broken(
             constraint: "change_customer_check", sqlstate: "23514",
             statement: change("customer_changed", customerKind: "'link'", customerId: "null")),
+        Broken(constraint: "change_seats_check", sqlstate: "23514", statement: change("seats_changed")),
+        Broken(
+            constraint: "change_seats_check", sqlstate: "23514",
+            statement: change("opened", seatsBefore: "1", seats: "2")),
+        Broken(constraint: "change_seats_check", sqlstate: "23514", statement: change("seats_changed", seats: "2")),
     ]
 }

@@ -210,9 +210,12 @@ struct SchemaTests {
     }
 
     private static func product(
-        app: String = "a", id: String = "p", kind: String = "null", duration: String = "null"
+        app: String = "a", id: String = "p", kind: String = "null", duration: String = "null", level: String = "null"
     ) -> String {
-        "insert into subledger.product (app, product_id, kind, duration) values ('\(app)', '\(id)', \(kind), \(duration))"
+        """
+        insert into subledger.product (app, product_id, kind, duration, level)
+        values ('\(app)', '\(id)', \(kind), \(duration), \(level))
+        """
     }
 
     private static func entitlement(app: String = "a", product: String = "p", _ name: String = "e") -> String {
@@ -352,6 +355,9 @@ struct SchemaTests {
         Broken(constraint: "product_product_id_check", sqlstate: "23514", statement: product(id: "")),
         Broken(constraint: "product_product_id_check", sqlstate: "23514", statement: product(id: "p\nq")),
         Broken(constraint: "product_kind_check", sqlstate: "23514", statement: product(kind: "'x'")),
+        Broken(constraint: "product_level_check", sqlstate: "23514", statement: product(level: "0")),
+        Broken(
+            constraint: "product_level_check", sqlstate: "23514", statement: product(kind: "'consumable'", level: "1")),
         Broken(constraint: "product_duration_check", sqlstate: "23514", statement: product(kind: "'non-renewing'")),
         Broken(constraint: "product_duration_check", sqlstate: "23514", statement: product(duration: "'P1M'")),
         Broken(

@@ -25,6 +25,31 @@ func subscriptionNotification(_ type: String, token: String = "token-1") -> Stri
 
 @Suite("A push")
 struct PushMessageTests {
+    @Test(
+        "of a voided purchase, only a full refund takes it all back; an unknown kind of refund is named and does not",
+        arguments: [
+            ("1", false, true), (#""1""#, false, true), ("0", false, true), ("2", true, true), ("9", true, false),
+            (#""SOMETHING""#, true, false),
+        ])
+    func refundType(_ type: String, _ isPartial: Bool, _ isKnown: Bool) throws {
+        let message = try PushMessage(
+            decoding: push(
+                """
+                {"version":"1.0","packageName":"com.example.app","eventTimeMillis":"1761022799877",\
+                "voidedPurchaseNotification":{"purchaseToken":"token-1","orderId":"GPA.1","productType":1,\
+                "refundType":\(type)}}
+                """))
+
+        guard case .voidedPurchase(let notice, let token)? = message.notification?.content else {
+            Issue.record("\(message)")
+            return
+        }
+        #expect(notice.isPartial == isPartial)
+        #expect(notice.orderId == "GPA.1" && notice.isOfSubscription && token?.text == "token-1")
+        let unknown = message.event().defects.compactMap(UnknownValue.named)
+        #expect(unknown.map(\.field) == (isKnown ? [] : [.refundType]))
+    }
+
     @Test("names the app, the purchase, the type and the time of the event")
     func names() throws {
         let message = try PushMessage(decoding: push(subscriptionNotification("4")))

@@ -279,4 +279,49 @@ struct ChangeTests {
                     until: "2018-04-01")
             ])
     }
+
+    @Test("what is bought beside a plan is added to it, and its end removes it: the plan does not change")
+    func addedProduct() {
+        func plan(_ end: String) -> AccessPeriod { period("1", monthly, "2018-02-20", end) }
+        let (addition, renewed) = (period("2", premium, "2018-03-01", "2018-03-20"), plan("2018-04-20"))
+        func changes(_ before: [AccessPeriod], _ now: [AccessPeriod], at instant: String) -> [Change] {
+            snapshot(now).changes(
+                from: snapshot(before), at: day(instant), cause: .event(position: 2), evidenceAfter: 1)
+        }
+        let cause = Change.Cause.event(position: 2)
+
+        #expect(
+            changes([plan("2018-03-20")], [plan("2018-03-20"), addition], at: "2018-03-01") == [
+                change(.productAdded, at: "2018-03-01", cause: cause, product: premium, until: "2018-03-20")
+            ])
+        #expect(
+            changes([renewed, addition], [renewed], at: "2018-03-10") == [
+                change(.productRemoved, at: "2018-03-10", cause: cause, product: monthly, until: "2018-04-20")
+            ])
+        #expect(
+            SubscriptionSnapshot.clockChanges(
+                of: testSubscription, [renewed, addition], after: day("2018-02-25"), through: day("2018-05-01")
+            ) == [
+                change(.productAdded, at: "2018-03-01", cause: .clock, product: premium, until: "2018-04-20"),
+                change(.productRemoved, at: "2018-03-20", cause: .clock, product: monthly, until: "2018-04-20"),
+                change(.closed, at: "2018-04-20", cause: .clock, product: monthly),
+            ])
+        // Both renew: neither is added or changed.
+        let longer = period("2", premium, "2018-03-01", "2018-04-20")
+        #expect(
+            changes([plan("2018-03-20"), addition], [renewed, longer], at: "2018-03-10") == [
+                change(.extended, at: "2018-03-10", cause: cause, product: premium, until: "2018-04-20")
+            ])
+    }
+
+    private func period(_ id: String, _ product: String, _ start: String, _ end: String) -> AccessPeriod {
+        AccessPeriod(
+            start: day(start), end: day(end), cause: .paid, cut: nil, transactionId: id, productId: product, position: 1
+        )
+    }
+
+    private func snapshot(_ access: [AccessPeriod]) -> SubscriptionSnapshot {
+        SubscriptionSnapshot(
+            originalTransactionId: testSubscription, access: access, autoRenewStatus: nil, plannedProductId: nil)
+    }
 }

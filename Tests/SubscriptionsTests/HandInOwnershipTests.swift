@@ -31,10 +31,10 @@ struct HandInOwnershipTests {
         return story.events
     }
 
-    /// The owners of the only subscription at the end, and the customer to whom each purchase leads.
+    /// The owners of the subscriptions at the end, and the customers to whom each purchase and the app user x-1 lead.
     private static func owners(
         _ arrivals: [Arrival], _ answers: [Event], _ policy: OwnershipPolicy
-    ) -> (owners: Set<CustomerKey>, leads: Set<CustomerKey?>) {
+    ) -> (owners: Set<CustomerKey>, leads: Set<CustomerKey?>, user: CustomerKey?) {
         var ledger = MemoryLedger()
         var statements: [Int64: LinkStatement] = [:]
         for (index, arrival) in arrivals.enumerated() {
@@ -53,7 +53,8 @@ struct HandInOwnershipTests {
             of: facts.values.map { $0.ownershipEvidence() }, links: CustomerLinks(statements), policy: policy)
         return (
             Set(customers.ownership.map(\.owner)),
-            Set(answers.indices.map { customers.customer(key($0), at: day("2026-01-01")) })
+            Set(answers.indices.map { customers.customer(key($0), at: day("2026-01-01")) }),
+            customers.customer(CustomerKey(.account, "x-1"), at: day("2026-01-01"))
         )
     }
 
@@ -241,10 +242,61 @@ struct HandInOwnershipTests {
 
                         #expect(
                             found.owners == [CustomerKey(.link, "u-14")], "\(policy) \(order) \(statement.basis)")
+                        // A purchase that was handed in says who the app user is; the word of a backend does not.
+                        let user = first.map {
+                            CustomerKey(
+                                statement.basis == .purchase ? .link : .account,
+                                statement.basis == .purchase ? "u-14" : $0)
+                        }
+                        #expect(found.user == user, "\(policy) \(order) \(statement.basis)")
                     }
                 }
             }
         }
+    }
+
+    /// Two purchases that do not continue one another.
+    private static func separate(_ accounts: [String?]) -> [Event] {
+        var story = PlayStory()
+        for (number, account) in accounts.enumerated() {
+            story.answer(
+                "2025-0\(number + 1)-01T00:00:03Z", .active, token: token(number), start: "2025-0\(number + 1)-01",
+                until: "2025-0\(number + 1)-28", order: "G\(number)"
+            ) { $0.obfuscatedAccountId = account }
+        }
+        return story.events
+    }
+
+    @Test("an app user that nobody linked leads to the customer who handed in all of the purchases, and to nobody else")
+    func appUser() {
+        let (u1, x1) = (CustomerKey.u1, CustomerKey(.account, "x-1"))
+        let one = [handedIn("u-1", Self.key(0))]
+        let cases: [(name: String, [String?], [LinkStatement], leads: CustomerKey)] = [
+            ("one purchase", ["x-1"], one, u1),
+            ("both purchases", ["x-1", "x-1"], one + [handedIn("u-1", Self.key(1))], u1),
+            ("another user's purchase", ["x-1", "x-2"], one, u1),
+            ("one of two: whoever bought the other may be another", ["x-1", "x-1"], one, x1),
+            ("one for each of two customers", ["x-1", "x-1"], one + [handedIn("u-2", Self.key(1))], x1),
+            ("taken over by another customer", ["x-1"], one + [handedIn("u-2", Self.key(0))], x1),
+            ("the word of a backend", ["x-1"], [linked("u-1", Self.key(0))], x1),
+            ("linked", ["x-1"], one + [linked("u-3", x1)], CustomerKey(.link, "u-3")),
+            ("linked before", ["x-1"], one + [linked("u-3", x1), linked("u-3")], x1),
+        ]
+        for (name, accounts, statements, leads) in cases {
+            let answers = Self.separate(accounts)
+            let all = answers.indices.map(Arrival.answer)
+            for order in permutations(of: Array(0...answers.count)) {
+                // The order of the links counts, but not when the answers arrive.
+                let arrivals = order.flatMap { $0 == answers.count ? statements.map(Arrival.links) : [all[$0]] }
+                let user = Self.owners(arrivals, answers, .latestBuyer).user
+
+                #expect(user == leads, "\(name) \(order)")
+            }
+        }
+        // Of two users of one subscription, neither leads to the customer of the other.
+        let line = Self.answers(["x-1", "x-2"])
+        let user = Self.owners([.answer(0), .answer(1), .links(handedIn("u-2", Self.key(1)))], line, .latestBuyer).user
+        #expect(user == x1)
     }
 }
 

@@ -126,4 +126,26 @@ struct OrderMoneyTests {
 
         #expect(try Facts(json: JSONDocument(writer.bytes).root).purchases == [.order(order)])
     }
+
+    @Test("what was paid back by several refunds is all of it or a part, and each has its day")
+    func parts() throws {
+        let refunds = [refund("2026-05-03", 2000), refund("2026-05-10", 7990)]
+        for (refunds, percentage) in [(refunds, 100_000), (Array(refunds.prefix(1)), 20_020)] {
+            let row = try #require(story { $0.refunds = refunds }.subscription.transactions.first)
+
+            #expect(row.settled.revocationPercentage == percentage)
+            #expect(row.paidBack.map(\.at) == refunds.map(\.at))
+            #expect(row.paidBack.map(\.amount) == refunds.map(\.amount))
+        }
+        // Less than a thousandth of a percent is left: that is not all of it.
+        var nearly = story {
+            $0.total = 999_000_000
+            $0.items[0].total = 999_000_000
+            $0.refunds = [refund("2026-05-03", 998_999_999)]
+        }
+        #expect(nearly.subscription.transactions.map(\.settled.revocationPercentage) == [99_999])
+
+        nearly.void("2026-05-12", order: "GPA.1")
+        #expect(nearly.subscription.transactions.map(\.paidBack) == [[]])
+    }
 }

@@ -56,6 +56,20 @@ struct PlayOneTimePurchaseTests {
         #expect(subscription.status(at: day("2026-06-01")) == .owned)
     }
 
+    @Test("units that are all refunded leave nothing, are all of the price, and each refund has its day and its share")
+    func allUnits() throws {
+        var story = Self.story([("2026-05-01", 5), ("2026-05-10", 3), ("2026-05-20", 0)])
+        story.order("2026-05-02", "GPA.1", product: "coins", from: "2026-05-01", until: "2026-06-01", total: 25_000)
+        let subscription = try #require(folded(story.events))
+        let row = try #require(subscription.transactions.first)
+
+        #expect(row.settled.revocationPercentage == 100_000)
+        #expect(row.paidBack.map(\.at) == [day("2026-05-10"), day("2026-05-20")])
+        #expect(row.paidBack.map(\.amount) == [10_000, 15_000])
+        #expect(subscription.consumables(at: .latest) == 0)
+        #expect(subscription.status(at: day("2026-06-01")) == .refunded)
+    }
+
     @Test("a refund of units has the time of the notification about it, and of the list if that has it")
     func times() throws {
         var story = Self.story([("2026-05-01", 5), ("2026-05-10", 3)])

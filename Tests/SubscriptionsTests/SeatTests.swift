@@ -187,6 +187,94 @@ struct SeatTests {
         }
     }
 
+    /// The purchase with some of its seats refunded, as stated on a day.
+    private static func refunded(_ seats: Int, of transaction: Transaction, on date: String) -> Transaction {
+        var copy = transaction
+        copy.signedDate = day(date)
+        let (price, quantity) = ((transaction.price ?? 0), transaction.quantity ?? 0)
+        copy.additional = additional(
+            "{\"multiSeatInfo\":{\"invitationManagement\":\"APPLE\",\"revokedSeatQuantity\":\(seats),"
+                + "\"priceTiers\":[{\"price\":\(price),\"quantity\":\(quantity)}]}}")
+        return copy
+    }
+
+    @Test(
+        "seats that are refunded are money that was paid back on their days, and access stays",
+        arguments: Arrival.allCases)
+    func refundedSeats(_ arrival: Arrival) throws {
+        let (first, second) = (
+            Self.refunded(1, of: Self.bought, on: "2026-11-02"), Self.refunded(3, of: Self.bought, on: "2026-11-09")
+        )
+        let told = Self.told(Self.bought, first, second)
+        let subscription = Subscription(arriving: arrival.arrange(told))
+        let row = try #require(subscription.transactions.first)
+
+        #expect(row.paidBack.map(\.at) == [day("2026-11-02"), day("2026-11-09")])
+        #expect(row.paidBack.map(\.amount) == [2000, 4000])
+        #expect(row.settled.refundedPart(of: 10_000, at: .latest) == 6000)
+        #expect(subscription.seats == 2)
+        #expect(subscription.spans == [Span("2026-10-25", "2026-11-25")])
+        #expect(subscription.access.map(\.cut) == [nil])
+        #expect(subscription.status(at: day("2026-11-20")) == .active)
+    }
+
+    @Test("a refund of seats that is taken back is none, and one in a grace period takes no grace away")
+    func refundedSeatsTakenBack() throws {
+        let taken = Self.told(
+            Self.bought, Self.refunded(2, of: Self.bought, on: "2026-11-02"),
+            Self.refunded(0, of: Self.bought, on: "2026-11-05"))
+        let back = Subscription(arriving: taken)
+        #expect(back.transactions.map(\.paidBack) == [[]])
+        #expect(back.transactions.map(\.settled.revocationDate) == [nil])
+        #expect(back.seats == 5)
+
+        let failed = intention(autoRenew: true) {
+            $0.isInBillingRetryPeriod = true
+            $0.gracePeriodExpiresDate = day("2026-11-28")
+        }
+        let inGrace = Subscription(
+            arriving: [
+                Told("2026-10-25", [Self.bought], [intention(autoRenew: true)]),
+                Told("2026-11-25", [Self.refunded(2, of: Self.bought, on: "2026-11-25")], [failed]),
+            ])
+        #expect(inGrace.spans == [Span("2026-10-25", "2026-11-28")])
+    }
+
+    @Test("the seats are those of the period that ends last, added ones included, and of members none")
+    func numberOfSeats() {
+        let renewal = Self.seats("3", "2026-11-25", "2026-12-25", 4, price: 2000) { $0.transactionReason = "RENEWAL" }
+
+        #expect(Subscription(arriving: Self.told(Self.bought)).seats == 5)
+        #expect(Subscription(arriving: Self.told(Self.added, Self.bought)).seats == 8)
+        #expect(Subscription(arriving: Self.told(Self.bought, Self.added, renewal)).seats == 4)
+        #expect(Subscription(arriving: Self.told(Self.bought.assigned())).seats == nil)
+        #expect(Subscription(arriving: Self.told(row("1", "2026-10-25", "2026-11-25"))).seats == nil)
+    }
+
+    @Test("another number of seats is published with the one before, and the first number is not")
+    func publishedSeats() {
+        func changes(_ before: [Transaction], _ now: [Transaction]) -> [Change] {
+            func snapshot(_ all: [Transaction]) -> SubscriptionSnapshot {
+                SubscriptionSnapshot(
+                    Subscription(
+                        arriving: all.map { Told($0.signedDate ?? .latest, [$0], [intention(autoRenew: true)]) }))
+            }
+            return snapshot(now).changes(
+                from: snapshot(before), at: day("2026-11-12"), cause: .event(position: 9))
+        }
+        func published(_ before: Int, _ now: Int) -> Change {
+            Change(
+                .seatsChanged, of: testSubscription, at: day("2026-11-12"), cause: .event(position: 9),
+                seats: Change.Seats(before: before, now: now))
+        }
+        let less = Self.refunded(3, of: Self.bought, on: "2026-11-09")
+
+        #expect(changes([Self.bought], [Self.bought, Self.added]) == [published(5, 8)])
+        #expect(changes([Self.bought], [Self.bought, less]) == [published(5, 2)])
+        #expect(changes([], [Self.bought]).map(\.kind) == [.opened])
+        #expect(changes([Self.bought], [Self.bought]) == [])
+    }
+
     @Test("a member has access until the seat is taken back, pays nothing, and has no payer")
     func member() {
         let member = Self.bought.assigned()

@@ -1,8 +1,8 @@
 -- Endpoints, leases, tables and columns of money, what links rest on, and what the fold reports since November 2026.
 --
 -- Locks until it commits, against reading and writing: change, receipt, subscription, transaction, access_period,
--- refunded_period, customer_link, check_schedule, delivery_audit, google_purchase, google_void_audit and token. They are
--- read once for each new constraint: about a million rows in a second.
+-- refunded_period, customer_link, check_schedule, delivery_audit, google_purchase, google_void_audit, token and product.
+-- They are read once for each new constraint: about a million rows in a second.
 -- Locks until it commits, against appending: event, which is read once for its new index, about five million events in
 -- a minute. Notifications are answered 503 meanwhile, and the stores repeat them. If your log is larger, build the index
 -- beforehand, which locks nothing; then it is kept:
@@ -18,7 +18,7 @@
 lock table
   subledger.change, subledger.receipt, subledger.subscription, subledger.transaction, subledger.access_period,
   subledger.refunded_period, subledger.customer_link, subledger.check_schedule, subledger.delivery_audit,
-  subledger.google_purchase, subledger.google_void_audit, subledger.token
+  subledger.google_purchase, subledger.google_void_audit, subledger.token, subledger.product
   in access exclusive mode;
 lock table subledger.event in share row exclusive mode;
 
@@ -50,9 +50,16 @@ alter table subledger.change
   drop constraint change_customer_check;
 alter table subledger.change add constraint change_kind_check check (
   kind in (
-    'opened', 'extended', 'shortened', 'closed', 'product_changed', 'renewal_switched', 'next_product',
-    'customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'
+    'opened', 'extended', 'shortened', 'closed', 'product_changed', 'product_added', 'product_removed',
+    'renewal_switched', 'next_product', 'seats_changed', 'customer_changed', 'consent_rescinded',
+    'unanswerable_request', 'unknown_order_voided'
   )
+);
+alter table subledger.change
+  add column seats_before integer,
+  add column seats integer;
+alter table subledger.change add constraint change_seats_check check (
+  (kind = 'seats_changed') = (seats is not null) and (seats is null) = (seats_before is null)
 );
 alter table subledger.change add constraint change_customer_check check (
   (kind in ('customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'))
@@ -84,8 +91,13 @@ alter table subledger.transaction
   add column gap text,
   add column refunded_price bigint,
   add column tax bigint,
-  add column developer_revenue bigint;
+  add column developer_revenue bigint,
+  add column refunds jsonb;
 alter table subledger.transaction add constraint transaction_gap_check check (gap in ('duration', 'kind', 'consumed'));
+
+alter table subledger.product add column level integer;
+alter table subledger.product add constraint product_level_check
+  check (level is null or level between 1 and 1000 and coalesce(kind, 'auto-renewable') = 'auto-renewable');
 
 alter table subledger.access_period
   drop constraint access_period_cut_check,

@@ -52,7 +52,8 @@ package struct ProductsPage: ConsolePage {
                 product == nil
                     ? .text("not mapped: grants its own id")
                     : .text(product?.givenEntitlements.joined(separator: ", ") ?? ""),
-                .optional(product?.kind), .optional(product?.duration), .optional(lengths[id]?[1]),
+                .optional(product?.kind), .optional(product?.duration), .optional(product?.level.map { "\($0)" }),
+                .optional(lengths[id]?[1]),
                 .optional(lengths[id]?[2].flatMap { Int64($0) }),
             ]
         }
@@ -60,7 +61,8 @@ package struct ProductsPage: ConsolePage {
             ConsoleTable(
                 "products", caption: "Products",
                 columns: [
-                    .init("Product"), .init("Entitlements"), .init("Kind"), .init("Duration"), .init("Learned length"),
+                    .init("Product"), .init("Entitlements"), .init("Kind"), .init("Duration"), .init("Level"),
+                    .init("Learned length"),
                     .init("Transactions of that length", isNumber: true),
                 ],
                 rows: unmapped.map { row($0, nil) } + products.map { row($0.productId, $0) },
@@ -94,6 +96,7 @@ package struct ProductsPage: ConsolePage {
                 for (name, label, value) in [
                     ("kind", "Kind", edit.product.kind ?? ""),
                     ("duration", "Duration, if non-renewing", edit.product.duration ?? ""),
+                    ("level", "Level, if it renews", edit.product.level.map { "\($0)" } ?? ""),
                     ("entitlements", "Entitlements, with commas", edit.product.entitlements.joined(separator: ", ")),
                 ] {
                     html.element("label") { html in
@@ -121,7 +124,7 @@ package struct ProductsPage: ConsolePage {
 extension ConfiguredProduct {
     /// All settings in one line: what was previewed is what may be saved.
     package var digestText: String {
-        "\(app)\n\(productId)\n\(kind ?? "")\n\(duration ?? "")\n\(entitlements.joined(separator: ","))"
+        "\(app)\n\(productId)\n\(kind ?? "")\n\(duration ?? "")\n\(level ?? 0)\n\(entitlements.joined(separator: ","))"
             .replacing("\n", with: "|")
     }
 }

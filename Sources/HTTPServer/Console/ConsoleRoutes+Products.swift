@@ -53,7 +53,7 @@ extension ConsoleRoutes {
         do {
             let product = try ConfiguredProduct(
                 app: stream.app, productId: id, kind: try form.text("kind"), duration: try form.text("duration"),
-                entitlements: entitlements)
+                level: try Self.level(form.text("level")), entitlements: entitlements)
             if try form.text("do") == "save", try form.text("previewed") == product.digestText {
                 try await products.state(product)
                 return ConsoleResponse.seeOther(visit.frame.here(Address("products")).text)
@@ -69,6 +69,14 @@ extension ConsoleRoutes {
         let page = ProductsPage(
             app: stream.app, products: listed, plans: await plans(stream, visit), edit: edit, address: visit.address)
         return ConsoleResponse.html(edit.problem == nil ? .ok : .badRequest, visit.frame.html(page))
+    }
+
+    private static func level(_ text: String?) throws(ConfiguredProduct.Malformed) -> Int? {
+        guard let text, !text.isEmpty else { return nil }
+        guard let level = Int(text) else {
+            throw ConfiguredProduct.Malformed(description: "level must be an integer", field: "level")
+        }
+        return level
     }
 
     private static func words(_ lines: Int64?) -> String {

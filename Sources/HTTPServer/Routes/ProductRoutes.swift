@@ -46,19 +46,20 @@ struct ProductRoutes: Sendable {
         }
     }
 
-    /// Reads `{"kind","duration","entitlements":[…]}`; all members are optional.
+    /// Reads `{"kind","duration","level","entitlements":[…]}`; all members are optional.
     private static func product(_ app: String, _ productId: String, _ body: [UInt8]) throws -> ConfiguredProduct {
         guard let root = try? JSONDocument(body).root, root.isObject else {
             throw RequestQuery.Malformed(problem: "the body must be a JSON object")
         }
-        let known: Set = ["kind", "duration", "entitlements"]
+        let known: Set = ["kind", "duration", "level", "entitlements"]
         // Ignoring a misspelt name would silently clear the property.
         if let unknown = root.members.first(where: { !known.contains($0.key.string ?? "") }) {
             throw RequestQuery.Malformed(problem: "unknown member \"\(unknown.key.string ?? "")\"")
         }
         return try ConfiguredProduct(
             app: app, productId: productId, kind: try text(root["kind"], "kind"),
-            duration: try text(root["duration"], "duration"), entitlements: try texts(root["entitlements"]))
+            duration: try text(root["duration"], "duration"), level: try number(root["level"], "level"),
+            entitlements: try texts(root["entitlements"]))
     }
 
     private static func text(_ value: JSONValue?, _ name: String) throws(RequestQuery.Malformed) -> String? {
@@ -67,6 +68,14 @@ struct ProductRoutes: Sendable {
             throw RequestQuery.Malformed(problem: "\(name) must be a string", field: name)
         }
         return text
+    }
+
+    private static func number(_ value: JSONValue?, _ name: String) throws(RequestQuery.Malformed) -> Int? {
+        guard let value, !value.isNull else { return nil }
+        guard let number = value.int64 else {
+            throw RequestQuery.Malformed(problem: "\(name) must be an integer", field: name)
+        }
+        return Int(number)
     }
 
     private static func texts(_ value: JSONValue?) throws(RequestQuery.Malformed) -> [String] {

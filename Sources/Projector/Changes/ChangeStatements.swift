@@ -199,17 +199,17 @@ enum ChangeStatements {
         )
         insert into subledger.change (
           stream_id, number, published_at, kind, original_transaction_id, at, cause, position, product_id, until,
-          auto_renew, next_product_id, customer_kind, customer_id
+          auto_renew, next_product_id, customer_kind, customer_id, seats_before, seats
         )
         select $1, last_number + ordinal, $4, kind, original_transaction_id, at, cause, position, product_id, until,
-          auto_renew, next_product_id, customer_kind, customer_id
+          auto_renew, next_product_id, customer_kind, customer_id, seats_before, seats
         from head
         cross join unnest(
           $5::text[], $6::text[], $7::timestamptz[], $8::text[], $9::bigint[], $10::text[], $11::timestamptz[],
-          $12::boolean[], $13::text[], $14::text[], $15::text[]
+          $12::boolean[], $13::text[], $14::text[], $15::text[], $16::integer[], $17::integer[]
         ) with ordinality as input (
           kind, original_transaction_id, at, cause, position, product_id, until, auto_renew, next_product_id,
-          customer_kind, customer_id, ordinal
+          customer_kind, customer_id, seats_before, seats, ordinal
         )
         """)
 }

@@ -127,6 +127,8 @@ struct ChangeWriter {
                     .array(changes.map { $0.until.map { Timestamptz(end: $0) } }),
                     .array(changes.map(\.autoRenewStatus)), .array(changes.map(\.nextProductId)),
                     .array(changes.map { $0.customer?.kind.rawValue }), .array(changes.map { $0.customer?.id.text }),
+                    .array(changes.map { $0.seats.map { Int32(clamping: $0.before) } }),
+                    .array(changes.map { $0.seats.map { Int32(clamping: $0.now) } }),
                 ]))
         hasWritten = hasWritten || !changes.isEmpty
         changes = []

@@ -150,6 +150,23 @@ extension CustomerStatements {
           and account_token = any ($2::text[])
         """)
 
+    /// The first subscriptions that have a purchase with each of some tokens, in order of store account and id.
+    static let firstSubscriptionsOfTokens = Statement(
+        "customer_first_subscriptions_of_tokens",
+        """
+        select distinct found.original_transaction_id
+        from unnest($2::text[]) as input (token)
+        cross join lateral (
+          select customer_edge.original_transaction_id
+          from customer_edge
+          where customer_edge.stream_id = $1
+            and customer_edge.kind = 'account'
+            and customer_edge.id = input.token
+          order by customer_edge.store_account, customer_edge.original_transaction_id
+          limit $3
+        ) as found
+        """)
+
     /// A page of the subscriptions that have a purchase with a token, after a store account and subscription.
     static let pageTokenSubscriptions = Statement(
         "customer_page_token_subscriptions",

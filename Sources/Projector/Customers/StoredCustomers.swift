@@ -8,7 +8,7 @@ struct StoredCustomers {
     /// The given keys, those of their store accounts, and the tokens of the purchases in these. All evidence of where
     /// these keys lead is loaded.
     private(set) var keys: Set<CustomerKey> = []
-    /// The facts of the subscriptions.
+    /// The facts of the subscriptions, and of others with the same tokens.
     private(set) var facts: [String: SubscriptionFacts] = [:]
     private(set) var evidence: [OwnershipEvidence] = []
     /// The shared ones of the account tokens.
@@ -24,30 +24,59 @@ struct StoredCustomers {
         _ connection: PostgresConnection
     ) async throws(PostgresError) -> ProjectionOutcome<StoredCustomers> {
         var stored = StoredCustomers()
-        stored.keys = seeds
-        for row in try await connection.query(
-            Step(CustomerStatements.reach, [Parameter(streamId)] + parameters(seeds)))
-        {
-            if let key = try row.customerKey(at: 0) { stored.keys.insert(key) }
+        switch try await stored.add(streamId, around: seeds, known: known, connection) {
+        case .success(let reached): stored.keys = reached
+        case .failure(let failure): return .failure(failure)
         }
-        let subscriptions = stored.keys.filter { $0.kind == .subscription }.map(\.id.text).sorted()
+        let keys = stored.keys
+        let links = try await stored.loadLinks(streamId, among: keys, connection)
+        if links.contains(where: { $0.basis == .purchase }) {
+            let others = try await stored.otherSubscriptionsOfTokens(streamId, connection)
+            switch try await stored.add(streamId, around: others, known: known, connection) {
+            case .success(let reached):
+                stored.links = CustomerLinks(
+                    links.union(try await stored.loadLinks(streamId, among: reached.subtracting(keys), connection)))
+            case .failure(let failure): return .failure(failure)
+            }
+        } else {
+            stored.links = CustomerLinks(links)
+        }
+        try await stored.loadRows(streamId, connection)
+        return .success(stored)
+    }
+
+    /// Adds the subscriptions of the store accounts that some keys belong to, and which of their tokens are shared.
+    ///
+    /// - Returns: The keys, those of the store accounts, and the tokens of the purchases in these.
+    private mutating func add(
+        _ streamId: Int32, around seeds: Set<CustomerKey>, known: [String: ProjectedSubscription],
+        _ connection: PostgresConnection
+    ) async throws(PostgresError) -> ProjectionOutcome<Set<CustomerKey>> {
+        guard !seeds.isEmpty else { return .success([]) }
+        var reached = seeds
+        for row in try await connection.query(
+            Step(CustomerStatements.reach, [Parameter(streamId)] + Self.parameters(seeds)))
+        {
+            if let key = try row.customerKey(at: 0) { reached.insert(key) }
+        }
+        let subscriptions = reached.filter { $0.kind == .subscription && facts[$0.id.text] == nil }
+            .map(\.id.text).sorted()
         let unknown = subscriptions.filter { known[$0] == nil }
-        for id in subscriptions { if let state = known[id] { stored.add(state) } }
+        let before = evidence.count
+        for id in subscriptions { if let state = known[id] { add(state) } }
         if !unknown.isEmpty {
             switch try ProjectedSubscription.read(
                 try await connection.query(
                     Step(ProjectionStatements.loadSubscriptions, [Parameter(streamId), .array(unknown)])))
             {
             case .success(let states):
-                for state in states { stored.add(state) }
+                for state in states { add(state) }
             case .failure(let failure): return .failure(failure)
             }
         }
-        for one in stored.evidence { stored.keys.formUnion(one.purchases.map(\.token)) }
-        try await stored.loadSharedTokens(streamId, connection)
-        try await stored.loadLinks(streamId, connection)
-        try await stored.loadRows(streamId, subscriptions, connection)
-        return .success(stored)
+        for one in evidence[before...] { reached.formUnion(one.purchases.map(\.token)) }
+        try await loadSharedTokens(streamId, among: reached, connection)
+        return .success(reached)
     }
 
     private mutating func add(_ state: ProjectedSubscription) {
@@ -55,8 +84,26 @@ struct StoredCustomers {
         evidence.append(state.evidence ?? state.facts.ownershipEvidence())
     }
 
-    private mutating func loadSharedTokens(
+    /// Those of other store accounts that decide where the tokens lead, see ``HandedInTokens``.
+    private func otherSubscriptionsOfTokens(
         _ streamId: Int32, _ connection: PostgresConnection
+    ) async throws(PostgresError) -> Set<CustomerKey> {
+        let tokens = keys.filter { $0.kind == .account && !sharedTokens.contains($0) }.map(\.id.text).sorted()
+        guard !tokens.isEmpty else { return [] }
+        var others: Set<CustomerKey> = []
+        for row in try await connection.query(
+            Step(
+                CustomerStatements.firstSubscriptionsOfTokens,
+                [Parameter(streamId), .array(tokens), Parameter(Int64(HandedInTokens.subscriptionsMax))]))
+        {
+            let id: String = try row.value(at: 0)
+            if facts[id] == nil { others.insert(CustomerKey(.subscription, id)) }
+        }
+        return others
+    }
+
+    private mutating func loadSharedTokens(
+        _ streamId: Int32, among keys: Set<CustomerKey>, _ connection: PostgresConnection
     ) async throws(PostgresError) {
         let tokens = keys.filter { $0.kind == .account }.map(\.id.text).sorted()
         guard !tokens.isEmpty else { return }
@@ -67,11 +114,12 @@ struct StoredCustomers {
         }
     }
 
-    private mutating func loadLinks(
-        _ streamId: Int32, _ connection: PostgresConnection
-    ) async throws(PostgresError) {
+    private func loadLinks(
+        _ streamId: Int32, among keys: Set<CustomerKey>, _ connection: PostgresConnection
+    ) async throws(PostgresError) -> Set<CustomerLinks.Link> {
         let customers = keys.filter { $0.kind == .link }.map(\.id.text).sorted()
         var found: Set<CustomerLinks.Link> = []
+        guard !keys.isEmpty else { return found }
         for row in try await connection.query(
             Step(
                 CustomerStatements.loadLinks, [Parameter(streamId)] + Self.parameters(keys) + [.array(customers)]))
@@ -82,12 +130,13 @@ struct StoredCustomers {
                     backendCustomerId: ByteString(try row.value(at: 0)), key: key, position: try row.value(at: 3),
                     replacedPosition: try row.optional(at: 4), basis: try row.linkBasis(at: 5)))
         }
-        links = CustomerLinks(found)
+        return found
     }
 
     private mutating func loadRows(
-        _ streamId: Int32, _ subscriptions: [String], _ connection: PostgresConnection
+        _ streamId: Int32, _ connection: PostgresConnection
     ) async throws(PostgresError) {
+        let subscriptions = keys.filter { $0.kind == .subscription }.map(\.id.text).sorted()
         for row in try await connection.query(
             Step(CustomerStatements.loadOwnership, [Parameter(streamId), .array(subscriptions)]))
         {
@@ -108,8 +157,12 @@ struct StoredCustomers {
     /// The rows that should be stored.
     func computed(by policy: OwnershipPolicy) -> (ownership: [Ownership], identities: [CustomerIdentity]) {
         let customers = Customers(of: evidence, links: links, policy: policy, sharedTokens: sharedTokens)
-        // A customer's links on other keys say where the customer leads, but not all about those keys.
-        return (customers.ownership, customers.identities.filter { keys.contains($0.key) })
+        // A customer's links on other keys say where the customer leads, but not all about those keys. The owners of other
+        // subscriptions with the same tokens are those that are stored.
+        return (
+            customers.ownership.filter { keys.contains(CustomerKey(.subscription, $0.originalTransactionId.text)) },
+            customers.identities.filter { keys.contains($0.key) }
+        )
     }
 
     /// For each subscription, the last position that touched its store account or one of the tokens in it.

@@ -2,10 +2,10 @@ import Encoding
 import Postgres
 import Subscriptions
 
-/// Rows of `transaction`: six columns, then one for each field, in the order of the fields.
+/// Rows of `transaction`: seven columns, then one for each field, in the order of the fields.
 struct TransactionRows: FieldVisitor {
     /// The number of columns that are not fields.
-    static let ownColumns = 6
+    static let ownColumns = 7
     /// The names of the projected fields, in order.
     static let fieldNames: [StaticString] = {
         var fields = FieldNames()
@@ -27,7 +27,22 @@ struct TransactionRows: FieldVisitor {
         rows.append(resolved.positions)
         rows.append(json: resolved.transaction.additional?.utf8)
         rows.append(resolved.gap?.rawValue)
+        rows.append(json: Self.refunds(of: resolved))
         resolved.transaction.visitFields(with: &self)
+    }
+
+    /// What was paid back, oldest first; nil if that is not known, or nothing.
+    private static func refunds(of resolved: Subscription.ResolvedTransaction) -> [UInt8]? {
+        let refunds = resolved.paidBack
+        guard !refunds.isEmpty else { return nil }
+        var writer = JSONWriter()
+        writer.array(refunds) { writer, refund in
+            writer.object { writer in
+                writer.member("at", refund.at)
+                writer.member("amount", refund.amount)
+            }
+        }
+        return writer.bytes
     }
 
     mutating func visit(_ field: Field, _ source: String?, _ target: inout String?) {

@@ -20,7 +20,7 @@ enum ChangeReadStatements {
         "change_page",
         """
         select number, published_at, kind, original_transaction_id, at, cause, position, product_id, until, auto_renew,
-          next_product_id, customer_kind, customer_id,
+          next_product_id, customer_kind, customer_id, seats_before, seats,
           left(
             encode(
               sha256(

@@ -92,7 +92,7 @@ package struct ChangeReader: Sendable {
             var through = ReadPlace.start
             var known: [(place: ReadPlace, at: Instant, change: Change)] = []
             for row in rows {
-                let found = ReadPlace(number: try row.value(at: 0), check: try row.value(at: 13))
+                let found = ReadPlace(number: try row.value(at: 0), check: try row.value(at: 15))
                 if found.number > place.number {
                     guard found.number == through.number + 1 else { return nil }
                     // Skip a change that only a newer version knows.
@@ -220,17 +220,21 @@ extension ChangeReader.Customer {
 }
 
 extension Change {
-    /// Reads the columns from `kind` to `customer_id`; nil if only a newer version knows the kind or cause.
+    /// Reads the columns from `kind` to `seats`; nil if only a newer version knows the kind or cause.
     fileprivate static func read(_ row: Row, at column: Int) throws(PostgresError) -> Change? {
         let position: Int64? = try row.optional(at: column + 4)
         guard let kind = Kind(rawValue: try row.value(at: column)),
             let cause = Cause(name: try row.value(at: column + 3), position: position)
         else { return nil }
+        let seats: (Int32?, Int32?) = (try row.optional(at: column + 11), try row.optional(at: column + 12))
         return Change(
             kind, of: try row.value(at: column + 1), at: try row.value(at: column + 2), cause: cause,
             productId: try row.optional(at: column + 5),
             until: try row.optional(Timestamptz.self, at: column + 6)?.end,
             autoRenewStatus: try row.optional(at: column + 7), nextProductId: try row.optional(at: column + 8),
+            seats: seats.0.flatMap { before in
+                seats.1.map { Change.Seats(before: Int(before), now: Int($0)) }
+            },
             customer: try row.optional(String.self, at: column + 9) == nil ? nil : row.customerKey(at: column + 9))
     }
 }

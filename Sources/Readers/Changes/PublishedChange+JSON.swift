@@ -25,6 +25,10 @@ extension ChangeReader.PublishedChange {
             writer.key("nextProductId")
             if let next = change.nextProductId { writer.value(next) } else { writer.value(rawJSON: "null") }
         }
+        if let seats = change.seats {
+            writer.member("from", Int64(seats.before))
+            writer.member("to", Int64(seats.now))
+        }
         writer.key("customer")
         writer.object { writer in
             customer.keys.write(to: &writer)

@@ -12,7 +12,8 @@ enum ProductStatements {
             from subledger.product_entitlement
             where product_entitlement.app = listed.app
               and product_entitlement.product_id = listed.product_id
-          )
+          ),
+          product.level
         from (
           select app, product_id
           from subledger.product
@@ -30,13 +31,15 @@ enum ProductStatements {
     static let state = Statement(
         "product_state",
         """
-        insert into subledger.product (app, product_id, kind, duration)
-        select app, product_id, kind, duration
-        from unnest($1::text[], $2::text[], $3::text[], $4::text[]) as stated (app, product_id, kind, duration)
+        insert into subledger.product (app, product_id, kind, duration, level)
+        select app, product_id, kind, duration, level
+        from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[])
+          as stated (app, product_id, kind, duration, level)
         order by app collate "C", product_id collate "C"
         on conflict (app, product_id) do update
         set kind = excluded.kind,
-          duration = excluded.duration
+          duration = excluded.duration,
+          level = excluded.level
         """)
 
     static let clearEntitlements = Statement(

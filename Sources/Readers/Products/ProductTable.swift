@@ -21,7 +21,7 @@ package enum ProductTable {
             products.append(
                 ConfiguredProduct(
                     stored: try row.value(at: 0), productId: try row.value(at: 1), kind: try row.optional(at: 2),
-                    duration: try row.optional(at: 3),
+                    duration: try row.optional(at: 3), level: try row.optional(Int32.self, at: 5).map { Int($0) },
                     entitlements: try row.array(of: String.self, at: 4).compactMap { $0 }))
         }
         return products
@@ -43,7 +43,10 @@ package enum ProductTable {
             [
                 Step(
                     ProductStatements.state,
-                    [apps, ids, .array(products.map(\.kind)), .array(products.map(\.duration))]),
+                    [
+                        apps, ids, .array(products.map(\.kind)), .array(products.map(\.duration)),
+                        .array(products.map { $0.level.map { Int32(clamping: $0) } }),
+                    ]),
                 Step(ProductStatements.clearEntitlements, [apps, ids]),
                 Step(
                     ProductStatements.stateEntitlements,

@@ -5,6 +5,8 @@ struct FeedChange: Sendable, Hashable {
     enum Kind: String, Sendable, Hashable {
         case opened, extended, shortened, closed
         case productChanged = "product_changed"
+        case productAdded = "product_added"
+        case productRemoved = "product_removed"
     }
 
     let number: Int64

@@ -44,6 +44,7 @@ struct FeedFold: Sendable {
         case (.extended, let before?, let after?): before.productId == after.productId && before.until < after.until
         case (.shortened, let before?, let after?): before.productId == after.productId && after.until < before.until
         case (.productChanged, let before?, let after?): before.productId != after.productId
+        case (.productAdded, .some, .some), (.productRemoved, .some, .some): true
         case (.closed, let before?, nil):
             before.productId == change.productId && (!change.isByClock || before.until == change.at)
         default: false

@@ -34,8 +34,12 @@ package struct Subscription: Sendable, Hashable {
 
         /// What Google says of a one-time purchase beyond the transaction; nil for other purchases.
         var oneTime: OneTime?
-        /// What Google paid back while the purchase stands, oldest first.
+        /// The seats that it pays for; nil for a purchase without seats.
+        var seats: Transaction.Seats?
+        /// What was paid back while the purchase stands and nothing else ended it, oldest first.
         var amountRefunds: [AmountRefund] = []
+        /// What the store states that was paid back, oldest first.
+        var statedRefunds: [AmountRefund] = []
         /// What the configuration has to say about the product before the purchase counts as it should; nil if nothing is
         /// missing.
         package internal(set) var gap: ConfigurationGap?
@@ -58,12 +62,33 @@ package struct Subscription: Sendable, Hashable {
         }
 
         /// A refund of an amount, which changes no access.
-        struct AmountRefund: Sendable, Hashable {
-            let at: Instant
+        package struct AmountRefund: Sendable, Hashable {
+            package let at: Instant
             /// In thousandths.
-            let amount: Int64
+            package let amount: Int64
             /// Of the event that states it.
             let position: Int64
+        }
+
+        /// What was paid back while the purchase stands, oldest first: as the store states it, otherwise the share of the
+        /// refunded units. Empty if it is not known, and for a purchase that counts as never made.
+        package var paidBack: [AmountRefund] {
+            guard let price = settled.price, settled.revocationDate != nil, !settled.isRefunded else { return [] }
+            var left = price
+            if !statedRefunds.isEmpty {
+                return statedRefunds.map { refund in
+                    let amount = min(refund.amount, left)
+                    left -= amount
+                    return AmountRefund(at: refund.at, amount: amount, position: refund.position)
+                }
+            }
+            guard settled.revocation == .unitsRefunded, price > 0 else { return [] }
+            let seats = Transaction.Seats(bought: settled.quantity ?? 1)
+            return (oneTime?.refunds ?? []).compactMap { refund in
+                guard let kept = seats.share(of: price, for: refund.left) else { return nil }
+                defer { left = kept }
+                return AmountRefund(at: refund.at, amount: left - kept, position: refund.position)
+            }
         }
 
         /// The units of a consumable that remain at an instant after the purchase.
@@ -264,7 +289,9 @@ package struct Subscription: Sendable, Hashable {
             statements.merge(transaction, statement, into: earlier.transaction, giving: merged.value, &rules)
         }
         for (id, row) in resolved {
-            guard let price = row.transaction.priceOfSeats else { continue }
+            guard let seats = row.transaction.seats else { continue }
+            resolved[id]?.seats = seats
+            guard let price = seats.price else { continue }
             var transaction = row.transaction
             transaction.price = price
             resolved[id]?.boxed = Boxed(transaction)
@@ -319,7 +346,9 @@ package struct Subscription: Sendable, Hashable {
                 let start = failed.transaction.expiresDate
             else { continue }
             let id = failed.transaction.transactionId
-            if failed.settled.revocationDate != nil, failed.settled.cutOfGrace(from: start) == nil {
+            if failed.settled.revocationDate != nil, failed.settled.revocation != .amountRefunded,
+                failed.settled.cutOfGrace(from: start) == nil
+            {
                 rules.collect(.takingBackGrace(of: failed.settled, start..<end))
                 continue
             }

@@ -12,9 +12,10 @@ struct AppleBook: StoreBook {
 
     func resolve(_ products: ProductCatalog, _ rules: inout some RuleCollector) -> ResolvedBook {
         let reported = Subscription.settleCopies(Subscription.resolve(facts, &rules), facts, products, &rules)
+        let transactions = Subscription.applyAccountDeletions(
+            to: Subscription.markUpgrades(reported), facts, &rules)
         return ResolvedBook(
-            transactions: Subscription.applyAccountDeletions(
-                to: Subscription.markUpgrades(reported), facts, &rules),
+            transactions: Subscription.refundSeats(in: transactions, facts),
             renewals: facts.orderedRenewals)
     }
 

@@ -13,10 +13,16 @@ package struct Change: Sendable, Hashable {
         case closed
         /// Access continues with another product.
         case productChanged = "product_changed"
+        /// Access by another product of the subscription began, beside that by the others.
+        case productAdded = "product_added"
+        /// Access by one of several products ended.
+        case productRemoved = "product_removed"
         /// Renewal was switched on or off.
         case renewalSwitched = "renewal_switched"
         /// The product of the next renewal changed.
         case nextProduct = "next_product"
+        /// The store reports another number of seats.
+        case seatsChanged = "seats_changed"
         /// The subscription has another owner, now or in the past: published for each customer that lost or gained it
         /// or some of its past access.
         case customerChanged = "customer_changed"
@@ -57,14 +63,27 @@ package struct Change: Sendable, Hashable {
     package var autoRenewStatus: Bool?
     /// For ``Kind/nextProduct``; nil if the current product renews.
     package var nextProductId: String?
+    /// For ``Kind/seatsChanged``: the numbers of seats before and from now on.
+    package var seats: Seats?
     /// For ``Kind/customerChanged``: the customer that lost or gained the subscription. Its ``until`` is nil unless it
     /// owns the subscription now. For the kinds of a ``CustomerNotice``: the customer that it is about.
     package var customer: CustomerKey?
 
+    /// Numbers of seats.
+    package struct Seats: Sendable, Hashable {
+        package let before: Int
+        package let now: Int
+
+        package init(before: Int, now: Int) {
+            self.before = before
+            self.now = now
+        }
+    }
+
     package init(
         _ kind: Kind, of originalTransactionId: String, at instant: Instant, cause: Cause,
         productId: String? = nil, until: Instant? = nil, autoRenewStatus: Bool? = nil, nextProductId: String? = nil,
-        customer: CustomerKey? = nil
+        seats: Seats? = nil, customer: CustomerKey? = nil
     ) {
         self.kind = kind
         self.originalTransactionId = originalTransactionId
@@ -74,6 +93,7 @@ package struct Change: Sendable, Hashable {
         self.until = until
         self.autoRenewStatus = autoRenewStatus
         self.nextProductId = nextProductId
+        self.seats = seats
         self.customer = customer
     }
 }

@@ -9,14 +9,18 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
     package var autoRenewStatus: Bool?
     /// The product of the next renewal, if it differs from the product bought last.
     package var plannedProductId: String?
+    /// See ``Subscription/seats``.
+    package var seats: Int?
 
     package init(
-        originalTransactionId: String, access: [AccessPeriod], autoRenewStatus: Bool?, plannedProductId: String?
+        originalTransactionId: String, access: [AccessPeriod], autoRenewStatus: Bool?, plannedProductId: String?,
+        seats: Int? = nil
     ) {
         self.originalTransactionId = originalTransactionId
         self.access = access
         self.autoRenewStatus = autoRenewStatus
         self.plannedProductId = plannedProductId
+        self.seats = seats
     }
 
     package init(_ subscription: Subscription) {
@@ -25,7 +29,8 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
         self.init(
             originalTransactionId: subscription.originalTransactionId, access: subscription.access,
             autoRenewStatus: subscription.isRenewing(at: .latest),
-            plannedProductId: next == subscription.transactions.last?.transaction.productId ? nil : next)
+            plannedProductId: next == subscription.transactions.last?.transaction.productId ? nil : next,
+            seats: subscription.seats)
     }
 
     /// Returns the differences between an earlier snapshot of the subscription and this one, both evaluated at the same
@@ -47,6 +52,12 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
                     kind, of: originalTransactionId, at: instant,
                     cause: position.map { .event(position: $0) } ?? cause,
                     productId: (now ?? before)?.productId, until: now?.until))
+        }
+        if let before = old.seats, let seats, before != seats {
+            changes.append(
+                Change(
+                    .seatsChanged, of: originalTransactionId, at: instant, cause: cause,
+                    seats: Change.Seats(before: before, now: seats)))
         }
         // Renewal counts as on until its status is reported.
         if (autoRenewStatus ?? true) != (old.autoRenewStatus ?? true) {
@@ -147,7 +158,10 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
 
 /// The access of a subscription at an instant.
 private struct Use {
+    /// The product of the period in force.
     let productId: String?
+    /// All products that give access.
+    let products: Set<String?>
     let until: Instant
     /// The positions of the events that first reported its periods.
     let positions: [Int64]
@@ -158,8 +172,15 @@ private struct Use {
         case (nil, _): .opened
         case (_, nil): .closed
         case (let old?, let new?):
-            if old.productId != new.productId {
-                .productChanged
+            if old.products != new.products {
+                // What is bought beside a plan does not replace it.
+                if old.products.isStrictSubset(of: new.products) {
+                    .productAdded
+                } else if new.products.isStrictSubset(of: old.products) {
+                    .productRemoved
+                } else {
+                    .productChanged
+                }
             } else if old.until != new.until {
                 old.until < new.until ? .extended : .shortened
             } else {
@@ -173,6 +194,9 @@ extension [AccessPeriod] {
     fileprivate func use(at instant: Instant) -> Use? {
         guard let period = inForce(at: instant) else { return nil }
         let run = unbroken(at: instant)
-        return Use(productId: period.productId, until: run.last?.end ?? period.end, positions: run.map(\.position))
+        let current = filter { $0.contains(instant) }
+        return Use(
+            productId: period.productId, products: Set(current.map(\.productId)), until: run.last?.end ?? period.end,
+            positions: (run + current).map(\.position))
     }
 }

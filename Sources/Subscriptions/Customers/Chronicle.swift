@@ -215,6 +215,7 @@ struct Chronicle {
 
     private static func words(of units: AppliedRule.Units?) -> String {
         guard let units, units.bought > 1 else { return "refunded, and kept by the customer" }
+        if units.left == 0 { return "refunded: no units are left" }
         return "refunded in part: \(units.left) of \(units.bought) units are left"
     }
 

@@ -32,8 +32,11 @@ package struct CustomerLinks: Sendable {
     }
 
     private let links: [CustomerKey: [Link]]
+    /// Whether one of them rests on a purchase that was handed in.
+    let haveHandIns: Bool
 
     package init(_ links: some Sequence<Link>) {
+        haveHandIns = links.contains { $0.basis == .purchase }
         self.links = Dictionary(grouping: links, by: \.key).mapValues { $0.sorted { $0.position < $1.position } }
     }
 

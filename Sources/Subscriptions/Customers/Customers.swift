@@ -69,8 +69,9 @@ package struct Customers: Sendable, Hashable {
         var identities = accounts.flatMap(\.identities)
         let known = Set(identities.map(\.key))
         let tokens = Set(evidence.flatMap { $0.purchases.map(\.token) })
+        let handedIn = HandedInTokens(of: evidence, ownership: ownership, links: links)
         for key in tokens.union(links.keys).subtracting(known).subtracting(sharedTokens) {
-            let unlinked = tokens.contains(key) ? key : nil
+            let unlinked = tokens.contains(key) ? handedIn.customer(of: key) ?? key : nil
             guard let customer = links.inForce(on: key, policy: policy).last?.customer ?? unlinked else { continue }
             identities.append(CustomerIdentity(key: key, customer: customer, from: .earliest, until: .latest))
         }

@@ -128,7 +128,9 @@ extension AppliedRule {
         case .noPurchaseDate: "Only the end of \(purchase) is known, and no dates of it"
         case .movedTo: "\(purchase) moved to \(key.map(\.words) ?? "another subscription")\(on)"
         case .laterStatementWins: "A later statement about \(purchase)\(on) takes back what an earlier one stated"
-        case .unitsRefunded: "\(refundedUnits) of \(purchase) was refunded\(on): the customer keeps the rest"
+        case .unitsRefunded:
+            "\(refundedUnits) of \(purchase) was refunded\(on): the customer keeps "
+                + (units?.left == 0 ? "what is owned" : "the rest")
         case .amountRefunded: "\(refundedAmount) of \(purchase) was refunded\(on): the customer keeps it"
         case .tieTakesBack:
             "Two statements about \(purchase) contradict each other\(on), and neither is later: the one that takes it "
@@ -189,6 +191,7 @@ extension AppliedRule {
 
     private var refundedUnits: String {
         guard let units, units.bought > 1 else { return "The price" }
+        if units.left == 0 { return "The price of all \(units.bought) units" }
         return "The price of \(units.bought - units.left) of the \(units.bought) units"
     }
 

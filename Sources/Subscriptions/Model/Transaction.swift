@@ -113,22 +113,6 @@ package struct Transaction: Sendable, Hashable {
     /// True if the transaction is one of several for one period, because seats were added to it.
     package var isForAddedSeats: Bool { additional?.field("additionalTransactionReason")?.string == "SEAT_ADDITION" }
 
-    /// What was paid for all seats together, in thousandths of the currency unit; nil for a transaction without seats, and
-    /// for the seat of a member, which states the purchaser's prices. ``price`` is the average of one seat.
-    package var priceOfSeats: Int64? {
-        guard !isPaidByAnother, let tiers = additional?.object("multiSeatInfo")?["priceTiers"]?.elements, !tiers.isEmpty
-        else { return nil }
-        var sum: Int64 = 0
-        for tier in tiers {
-            guard let price = tier["price"]?.int64, let quantity = tier["quantity"]?.int64 else { return nil }
-            let (amount, isTooLarge) = price.multipliedReportingOverflow(by: quantity)
-            let (total, overflow) = sum.addingReportingOverflow(amount)
-            guard !isTooLarge, !overflow else { return nil }
-            sum = total
-        }
-        return sum
-    }
-
     /// True if another person or an organization pays, so that the row has no payer, and its account token may be that
     /// of the purchaser.
     package var isPaidByAnother: Bool { isFamilyShared || isAssigned }

@@ -9,6 +9,8 @@ package struct ConfiguredProduct: Sendable, Hashable {
     package let kind: String?
     /// An ISO 8601 duration that ``CalendarDuration`` accepts. Set for non-renewing products only.
     package let duration: String?
+    /// The place of a plan among those of the app: a change to a higher one is an upgrade. Nil to compare prices.
+    package let level: Int?
     /// The configured entitlements, distinct and sorted by bytes; empty if the product grants its own id.
     package let entitlements: [String]
 
@@ -19,10 +21,11 @@ package struct ConfiguredProduct: Sendable, Hashable {
     /// the database, which holds all three texts, is limited to 2.7 kB.
     package static let textBytesMax = 255
     package static let entitlementsMax = 100
+    package static let levels = 1...1000
 
     /// - Throws: ``Malformed`` with a one-line description that names the field.
     package init(
-        app: String, productId: String, kind: String?, duration: String?, entitlements: [String]
+        app: String, productId: String, kind: String?, duration: String?, level: Int? = nil, entitlements: [String]
     ) throws(Malformed) {
         try Self.check(app, "app", "app")
         try Self.check(productId, "product id", "productId")
@@ -44,15 +47,32 @@ package struct ConfiguredProduct: Sendable, Hashable {
                 description: "duration must be an ISO 8601 duration of years, months, weeks and days, such as P1Y10D",
                 field: "duration")
         }
-        self.init(stored: app, productId: productId, kind: kind, duration: duration, entitlements: entitlements)
+        if let level {
+            guard Self.levels.contains(level) else {
+                throw Malformed(
+                    description:
+                        "level must be an integer from \(Self.levels.lowerBound) to \(Self.levels.upperBound)",
+                    field: "level")
+            }
+            guard kind == nil || kind == "auto-renewable" else {
+                throw Malformed(description: "level must be absent unless the product renews", field: "level")
+            }
+        }
+        self.init(
+            stored: app, productId: productId, kind: kind, duration: duration, level: level,
+            entitlements: entitlements)
     }
 
     /// Creates a product from stored values, which the database has checked.
-    package init(stored app: String, productId: String, kind: String?, duration: String?, entitlements: [String]) {
+    package init(
+        stored app: String, productId: String, kind: String?, duration: String?, level: Int? = nil,
+        entitlements: [String]
+    ) {
         self.app = app
         self.productId = productId
         self.kind = kind
         self.duration = duration
+        self.level = level
         self.entitlements = Set(entitlements.map(ByteString.init)).sorted().map(\.text)
     }
 
@@ -60,6 +80,11 @@ package struct ConfiguredProduct: Sendable, Hashable {
         package let description: String
         /// The name of the product's member in JSON.
         package let field: String
+
+        package init(description: String, field: String) {
+            self.description = description
+            self.field = field
+        }
     }
 
     package static let kinds = ["auto-renewable", "non-renewing", "consumable", "non-consumable"]
@@ -79,11 +104,12 @@ package struct ConfiguredProduct: Sendable, Hashable {
         }
     }
 
-    /// Writes `productId`, `kind`, `duration` and `entitlements`, which are the ``givenEntitlements``. Omits the app.
+    /// Writes `productId`, `kind`, `duration`, `level` and `entitlements`, which are the ``givenEntitlements``. Omits the app.
     package func writeMembers(to writer: inout JSONWriter) {
         writer.member("productId", productId)
         writer.member("kind", kind)
         writer.member("duration", duration)
+        writer.member("level", level.map { Int64($0) })
         writer.key("entitlements")
         writer.array(givenEntitlements) { $0.value($1) }
     }

@@ -28,14 +28,12 @@ extension PurchaseLine {
             }
             if let last = refunds.last {
                 transaction.refundedPrice = refunded
+                row.statedRefunds = refunds
                 if transaction.revocationDate == nil, !transaction.isUpgraded {
                     row.amountRefunds = refunds
                     row.positions = Set(row.positions + refunds.map(\.position)).sorted()
-                    transaction.revocationDate = last.at
-                    transaction.revocationType = Transaction.amountRefund
+                    transaction.state(refunded: refunded, of: price, at: last.at)
                     transaction.revocationReason = order.refunds.last?.reason
-                    transaction.revocationPercentage =
-                        price > 0 ? Int((Double(refunded) / Double(price) * 100_000).rounded()) : nil
                 }
             }
         }

@@ -37,6 +37,12 @@ struct ProductSet: AsyncParsableCommand {
     var duration: String?
 
     @Option(
+        help: ArgumentHelp(
+            "The place of a plan among those of the app, from 1: a change to a higher one is an upgrade. [by price]",
+            valueName: "number"))
+    var level: Int?
+
+    @Option(
         parsing: .upToNextOption,
         help: ArgumentHelp("The entitlements it grants, one or more. [its own id]", valueName: "name"))
     var entitlement: [String] = []
@@ -45,7 +51,7 @@ struct ProductSet: AsyncParsableCommand {
 
     private func product() throws(ConfiguredProduct.Malformed) -> ConfiguredProduct {
         try ConfiguredProduct(
-            app: app, productId: productId, kind: kind, duration: duration, entitlements: entitlement)
+            app: app, productId: productId, kind: kind, duration: duration, level: level, entitlements: entitlement)
     }
 
     func validate() throws {
@@ -116,8 +122,8 @@ struct ProductImport: AsyncParsableCommand {
         commandName: "import",
         abstract: "Import product settings from a CSV file: all of them, or none if a line is invalid.",
         discussion: """
-            The header line names the columns app, product_id, kind, duration and entitlements in any order; the last \
-            three are optional. Entitlements are separated by spaces or semicolons. Each record sets all properties of \
+            The header line names the columns app, product_id, kind, duration, level and entitlements in any order; the \
+            last four are optional. Entitlements are separated by spaces or semicolons. Each record sets all properties of \
             its product; products that are not in the file are unchanged. Exit status 65 if the file is invalid.
             """)
 
@@ -137,7 +143,7 @@ struct ProductImport: AsyncParsableCommand {
 
 extension ConfiguredProduct {
     fileprivate var line: String {
-        let kind = [kind, duration].compactMap { $0 }.joined(separator: " ")
+        let kind = [kind, duration, level.map { "level \($0)" }].compactMap { $0 }.joined(separator: " ")
         let given = givenEntitlements.joined(separator: ", ")
         return "\(app), \(productId): \(kind.isEmpty ? "" : "\(kind), ")grants \(given)"
     }

@@ -1,0 +1,44 @@
+import Encoding
+
+/// Where account tokens lead that no backend has linked, but with which a customer handed in a purchase: to that customer,
+/// who is their app user.
+///
+/// A token leads to the customer only if every subscription with it is the customer's, carries no other token, and was never
+/// linked by another customer. So it never leads to one of several users of a store account, and a token that an app sets for
+/// several users leads to none of them. Whose a purchase is does not depend on where its token leads.
+package struct HandedInTokens {
+    /// Most subscriptions of a token that are looked at, in order of store account and id.
+    package static let subscriptionsMax = 20
+
+    private var bought: [CustomerKey: [OwnershipEvidence]] = [:]
+    private var owners: [ByteString: Set<CustomerKey>] = [:]
+    /// The subscriptions and purchases that are part of one or lead to it.
+    private var parts: [CustomerKey: [CustomerKey]] = [:]
+    private let links: CustomerLinks
+
+    init(of evidence: [OwnershipEvidence], ownership: [Ownership], links: CustomerLinks) {
+        self.links = links
+        guard links.haveHandIns else { return }
+        for one in evidence {
+            parts[one.line ?? one.successor ?? one.subscription, default: []].append(one.subscription)
+            guard one.line == nil else { continue }
+            for token in Set(one.purchases.map(\.token)) { bought[token, default: []].append(one) }
+        }
+        for owned in ownership { owners[owned.originalTransactionId, default: []].insert(owned.owner) }
+    }
+
+    /// The backend's customer to whom a token leads; nil if there is none.
+    func customer(of token: CustomerKey) -> CustomerKey? {
+        func place(_ one: OwnershipEvidence) -> (ByteString, ByteString) {
+            (one.storeAccount ?? ByteString(""), one.subscription.id)
+        }
+        let found = (bought[token] ?? []).sorted { place($0) < place($1) }.prefix(Self.subscriptionsMax)
+        let owners = found.reduce(into: Set<CustomerKey>()) { $0.formUnion(self.owners[$1.subscription.id] ?? []) }
+        guard owners.count == 1, let owner = owners.first, owner.kind == .link,
+            found.allSatisfy({ one in one.purchases.allSatisfy { $0.token == token } })
+        else { return nil }
+        let linked = found.flatMap { parts[$0.subscription] ?? [] }.flatMap(links.all) + links.all(on: token)
+        let isHandedIn = linked.contains { $0.basis == .purchase }
+        return isHandedIn && linked.allSatisfy { $0.customer == owner } ? owner : nil
+    }
+}
