@@ -99,7 +99,12 @@ package enum Limits {
     /// Largest body of a request for a signature, and the longest text in it: Apple's ids have at most 100 characters.
     static let offerBodyBytesMax = 8 << 10
     static let offerTextBytesMax = 255
-    /// How long such a request waits until its event is projected, which usually takes tenths of a second.
+    /// Most rows of a request that imports purchases, and its largest body: a thousand ids, or a few receipts.
+    package static let importRowsMax = 1000
+    static let importBodyBytesMax = 6 << 20
+    /// After this time, such a request asks no store any more. The other rows are to be sent again.
+    static let importWaitMax = Duration.seconds(20)
+    /// How long a hand-in waits until its event is projected, which usually takes tenths of a second.
     static let projectionWaitMax = Duration.seconds(3)
     static let projectionLookInterval = Duration.milliseconds(50)
     /// Interval at which the bounds of the quarantine are enforced if no notification arrives for it.

@@ -231,4 +231,8 @@ enum Limits {
     static let voidPagePause = Duration.seconds(1)
     /// Maximum number of pages of one comparison. Each has 1,000 voids.
     static let voidPagesMax = 1000
+    /// Rows of an import that are stored at once: they share commits.
+    static let importRowsAtOnce = 64
+    /// Questions of an import to Google at once. The budget limits them, too.
+    static let importQuestionsAtOnce = 16
 }

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Encoding
 import Foundation
 import Server
 import Simulation
@@ -81,6 +82,21 @@ struct StoreSimulator: AsyncParsableCommand {
             "Write the receipts that apps hand in here, in the order of time, one JSON object per line.",
             valueName: "file"))
     var writeReceipts: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Write the customers' purchases here, as a hosted service exports them: CSV for `subledger import`.",
+            valueName: "file"))
+    var writeExport: String?
+
+    @Option(
+        help: ArgumentHelp(
+            "Write what these customers are entitled to here, at --export-at: CSV for `subledger compare-access`.",
+            valueName: "file"))
+    var writeAccess: String?
+
+    @Option(help: ArgumentHelp("The instant of --write-export and --write-access, ISO 8601.", valueName: "instant"))
+    var exportAt = "2025-08-01T00:00:00Z"
 
     @Option(
         name: .customLong("write-api-key"),
@@ -171,9 +187,12 @@ struct StoreSimulator: AsyncParsableCommand {
         else {
             throw ValidationError(
                 "no action given: expected --url, --output, --write-root, --write-products, --write-links, "
-                    + "--write-receipts, --write-api-key, --write-purchases, --expected, --figures, --compare, "
-                    + "--serve-store, --in-step or --list-stories."
+                    + "--write-receipts, --write-api-key, --write-purchases, --write-export, --write-access, --expected, "
+                    + "--figures, --compare, --serve-store, --in-step or --list-stories."
             )
+        }
+        guard exportInstant != nil else {
+            throw ValidationError("invalid instant \"\(exportAt)\": expected one such as 2026-06-30T00:00:00Z.")
         }
         try validateStores()
         guard (0...65535).contains(serveStore ?? 0) else {
@@ -248,6 +267,11 @@ struct StoreSimulator: AsyncParsableCommand {
             if inStep { try await runInStep(simulation, google) }
             if let google, let name = play.writePurchases { try PlayFiles.writePurchases(of: google, to: name) }
             if let writeProducts { try SimulationFiles.writeProducts(of: simulation, google, to: writeProducts) }
+            if writeExport != nil || writeAccess != nil, let exportInstant {
+                let export = ServiceExport(simulation, google, at: exportInstant)
+                if let writeExport { try export.writePurchases(to: writeExport) }
+                if let writeAccess { try export.writeAccess(to: writeAccess) }
+            }
             if let expected, !inStep { try SimulationFiles.writeAnswers(of: simulation, google, to: expected) }
             if let google, let compare { try await self.compare(google, at: compare) }
             if let simulation { try await simulate(simulation) }
@@ -271,9 +295,14 @@ struct StoreSimulator: AsyncParsableCommand {
         }
     }
 
+    private var exportInstant: Instant? { Instant(iso8601: exportAt) }
+
     /// Whether an action needs the stories.
     private var isSimulating: Bool {
-        let files = [output, writeProducts, writeLinks, writeReceipts, play.writePurchases, expected, figures]
+        let files = [
+            output, writeProducts, writeLinks, writeReceipts, writeExport, writeAccess, play.writePurchases, expected,
+            figures,
+        ]
         return inStep || serveStore != nil || (files + [url, compare]).contains { $0 != nil }
     }
 

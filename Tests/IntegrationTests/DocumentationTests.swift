@@ -27,6 +27,7 @@ struct DocumentationTests {
         "ConnectingGooglePlay": ["curl"],
         "Explanations": ["subledger explain"],
         "Offers": ["curl"],
+        "Switching": ["subledger import", "subledger compare-access"],
         "Security": ["subledger inspect"],
         "Console": ["token="],
         "Receipts": ["export SUBLEDGER_TOKEN=", "curl -s", "subledger receipt verify", "subledger backfill"],

@@ -37,6 +37,8 @@ struct LimitsTableTests {
         "purchases that wait for Google's first answer": "\(StoreClient.Limits.unansweredPurchasesMax) of an app",
         "refused receipts, and purchases that Google does not know":
             "\(Int(StoreClient.Limits.refusedHandInsKept / .seconds(86_400))) days",
+        "rows of an import": "\(HTTP.importRowsMax), \(bytes(HTTP.importBodyBytesMax))",
+        "questions to stores of an import": seconds(HTTP.importWaitMax),
         "hand-ins of a customer": "\(HTTP.handInBurstMax), then \(HTTP.handInsPerSecond)/s",
         "requests of an app's user": "\(HTTP.userRequestBurstMax), then \(HTTP.userRequestsPerSecond)/s",
         "requests of apps from one address": "\(HTTP.appRequestBurstMax), then \(HTTP.appRequestsPerSecond)/s",

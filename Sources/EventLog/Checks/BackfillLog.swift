@@ -2,7 +2,7 @@ import Postgres
 import Subscriptions
 
 /// How far the log was read for purchases whose past is to be read from the App Store Server API: those that version 1
-/// notifications and receipts name, which say little of it.
+/// notifications and receipts name, which say little of it, and those that a backend linked and nothing else names.
 package struct BackfillLog: Sendable {
     private let pool: PostgresPool
 
@@ -94,18 +94,35 @@ package struct BackfillLog: Sendable {
                 and stream.environment = $2
             ) as next
             left join lateral (
-              select distinct event.position, fact ->> 'originalTransactionId' as id
+              select distinct event.position, stated.id
               from subledger.event
-              cross join lateral jsonb_array_elements(event.facts -> 'transactions') as fact
+              cross join lateral (
+                select fact ->> 'originalTransactionId' as id
+                from jsonb_array_elements(event.facts -> 'transactions') as fact
+                where event.source in ('apple-v1', 'apple-receipt')
+                union all
+                select link ->> 'originalTransactionId'
+                from jsonb_array_elements(event.facts #> '{link,links}') as link
+                where event.kind = 'link'
+                  and link ->> 'originalTransactionId' ~ '^[0-9]+$'
+                  and not exists (
+                    select
+                    from subledger.subscription
+                    where subscription.stream_id = event.stream_id
+                      and subscription.original_transaction_id = link ->> 'originalTransactionId'
+                      and subscription.product_id is not null
+                    offset 0
+                  )
+              ) as stated
               where event.stream_id = next.stream_id
                 and event.position > next.done
                 and event.position <= next.last_position
-                and event.source in ('apple-v1', 'apple-receipt')
+                and (event.source in ('apple-v1', 'apple-receipt') or event.kind = 'link')
                 and not exists (
                   select
                   from subledger.store_history
                   where store_history.stream_id = event.stream_id
-                    and store_history.original_transaction_id = fact ->> 'originalTransactionId'
+                    and store_history.original_transaction_id = stated.id
                     and store_history.covered_since is not null
                   offset 0
                 )

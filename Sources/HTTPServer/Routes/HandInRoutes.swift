@@ -14,6 +14,8 @@ package struct HandInSources: Sendable {
     package var transactions: (any HandInSource)?
     /// `POST /purchases`: purchases of Google Play.
     package var purchases: (any HandInSource)?
+    /// `POST /imports`: purchases of many customers.
+    package var imports: (any PurchaseImport)?
 
     package init() {}
 }

@@ -95,6 +95,11 @@ package struct Server {
         ]
         var sources = receipts?.handIns ?? HandInSources()
         sources.purchases = handIns?.purchases
+        if roles.contains(.reader), let store, let appending {
+            sources.imports = ImportServices.importer(
+                sources, apps: apps, googleApps: googleApps, store: store, appender: appending.appender,
+                database: database, logger: logger)
+        }
         let backends = PrivateServices(
             plan.backends, roles: roles, database: database, appender: appending?.appender, handIns: sources,
             consumption: receipts?.consumption, outbound: plan.outbound,

@@ -74,7 +74,7 @@ extension Simulation {
 }
 
 extension EntitlementBook {
-    func answer(_ name: String, at instant: Instant) -> CustomerAnswer.Entitlement {
+    package func answer(_ name: String, at instant: Instant) -> CustomerAnswer.Entitlement {
         let end = end(of: name, at: instant)
         return CustomerAnswer.Entitlement(name: name, active: end != nil, until: end == .latest ? nil : end)
     }

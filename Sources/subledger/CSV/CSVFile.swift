@@ -25,7 +25,8 @@ enum CSVFile {
     }
 
     /// What files of other kinds begin with, which would give a strange error as text.
-    private static func problem(_ bytes: [UInt8]) -> String? {
+    static func problem(_ bytes: some Sequence<UInt8>) -> String? {
+        let bytes = Array(bytes.prefix(4))
         if bytes.starts(with: [0x50, 0x4B, 0x03, 0x04]) { return "is a ZIP archive: unpack it first" }
         if bytes.starts(with: [0x1F, 0x8B]) { return "is compressed by gzip: unpack it first" }
         if bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF]) {

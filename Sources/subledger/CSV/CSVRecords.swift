@@ -1,5 +1,5 @@
-/// Reads CSV as defined by RFC 4180: fields are separated by commas; those with commas, quotes (doubled) or line breaks
-/// are quoted. Lines end with LF or CRLF; empty lines are skipped.
+/// Reads CSV as defined by RFC 4180: fields are separated by commas, or by another character; those with it, quotes
+/// (doubled) or line breaks are quoted. Lines end with LF or CRLF; empty lines are skipped.
 struct CSVRecords {
     struct Record {
         /// The number of its first line, from 1.
@@ -13,21 +13,26 @@ struct CSVRecords {
     }
 
     private let bytes: [UInt8]
+    private let separator: UInt8
     private var index: Int
     private var line = 1
 
     /// Reads all records.
     ///
+    /// - Parameter separator: A character of ASCII, between fields.
     /// - Throws: ``Malformed`` with the line of the first error.
-    static func read(_ bytes: [UInt8]) throws(Malformed) -> [Record] {
-        var reader = CSVRecords(bytes)
+    static func read(
+        _ bytes: [UInt8], separatedBy separator: UInt8 = UInt8(ascii: ",")
+    ) throws(Malformed) -> [Record] {
+        var reader = CSVRecords(bytes, separator)
         var records: [Record] = []
         while let record = try reader.next() { records.append(record) }
         return records
     }
 
-    private init(_ bytes: [UInt8]) {
+    private init(_ bytes: [UInt8], _ separator: UInt8) {
         self.bytes = bytes
+        self.separator = separator
         // Spreadsheets write a byte order mark before UTF-8.
         index = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? 3 : 0
     }
@@ -38,7 +43,7 @@ struct CSVRecords {
         let start = line
         var fields = [try field()]
         while index < bytes.count, !skipLineEnd() {
-            guard bytes[index] == UInt8(ascii: ",") else {
+            guard bytes[index] == separator else {
                 throw Malformed(line: line, problem: "text after a closing quote: expected a comma or line end")
             }
             index += 1
@@ -58,7 +63,7 @@ struct CSVRecords {
 
     private mutating func plain() throws(Malformed) -> [UInt8] {
         let start = index
-        while index < bytes.count, bytes[index] != UInt8(ascii: ","), !isAtLineEnd {
+        while index < bytes.count, bytes[index] != separator, !isAtLineEnd {
             guard bytes[index] != UInt8(ascii: "\"") else {
                 throw Malformed(line: line, problem: "quote inside an unquoted field")
             }
