@@ -729,6 +729,37 @@ struct PurchasePollerTests {
         }
     }
 
+    @Test(
+        "a void of an order that no answer showed takes nothing away, and is in the console, the history and the feed")
+    func unknownVoid() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, Self.active())
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+            let body = ScriptedGoogle.void("token-1", order: "GPA.777", id: "2", at: bundle.clock.now)
+            #expect(try await bundle.server.push(body, at: bundle.clock.now).status == 200)
+            try await bundle.round()
+            try await bundle.server.isFolded()
+
+            let (browser, cookie) = try await bundle.server.session()
+            let stream = "production%3A\(ScriptedGoogle.app)"
+            let page = try await browser.get(
+                "/console/customers/token-1?as=subscription&stream=\(stream)", cookie: cookie)
+            let history = try await bundle.server.backend.get(
+                "/customers/token-1/history?as=subscription&app=\(ScriptedGoogle.app)")
+
+            #expect(page.body.contains("Google took back an order that it has not shown"), "\(page.body)")
+            #expect(history.body.contains(#""kind":"unknown_order_voided""#), "\(history.body)")
+            #expect(
+                try await bundle.server.sql("select kind from subledger.change where kind not in ('opened', 'closed')")
+                    == ["unknown_order_voided"])
+            #expect(
+                try await bundle.server.sql("select original_transaction_id from subledger.access_period") == [
+                    "token-1"
+                ])
+        }
+    }
+
     @Test("a push that anyone may have sent takes no access: Google is asked, and its list of voids is read soon")
     func openVoid() async throws {
         try await Self.withPoller(try ScriptedGoogle.configured(.none)) { bundle async throws in

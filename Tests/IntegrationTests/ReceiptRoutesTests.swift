@@ -242,6 +242,40 @@ struct ReceiptRoutesTests {
         }
     }
 
+    @Test("a receipt that Apple signed and calls malformed is pending for a day, and only then refused")
+    func malformedForADay() async throws {
+        let passed = Mutex(Duration.zero)
+        try await Self.withStore(
+            now: { TestBundle.now.advanced(by: passed.withLock { $0 }) }, roots: SignedReceipt.roots
+        ) { server, store, gateway in
+            let receipt = Base64.text(try SignedReceipt.make(app: V1Body.app))
+            store.answer(receipt, #"{"status":21002}"#)
+
+            let answer = try await gateway.handIn(receipt)
+            let id = try #require(answer.json["receiptId"] as? String ?? answer.json["id"] as? String)
+            func state() async throws -> (state: String?, attempts: Int) {
+                let later = try await gateway.get("/receipts/\(id)?environment=any")
+                return (later.json["state"] as? String, store.requests.count)
+            }
+            let first = try await state()
+            passed.withLock { $0 = .seconds(86_400 - 60) }
+            let asked = try await eventually("the receipt is asked about again") {
+                let now = try await state()
+                return now.attempts >= first.attempts + 4 ? now : nil
+            }
+            passed.withLock { $0 = .seconds(86_400 + 7200) }
+            let last = try await eventually("the receipt is refused") {
+                let now = try await state()
+                return now.state == "refused" ? now : nil
+            }
+
+            #expect(answer.status == 202, "\(answer.body)")
+            #expect(first.state == "pending")
+            #expect(asked.state == "pending")
+            #expect(last.attempts > asked.attempts)
+        }
+    }
+
     @Test("a genuine receipt of another app is answered 422, and the second check fails")
     func otherApp() async throws {
         try await Self.withStore { server, store, gateway in
