@@ -290,6 +290,6 @@ struct ImportTests {
         try process.run()
         Thread.sleep(forTimeInterval: Double(pause.components.attoseconds) / 1e18)
         kill(process.processIdentifier, SIGKILL)
-        process.waitUntilExit()
+        try process.end(within: 10)
     }
 }
