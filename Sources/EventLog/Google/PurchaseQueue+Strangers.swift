@@ -3,7 +3,7 @@ import Postgres
 
 // Purchases of which nothing proves that they exist: backends hand in what apps send, and Google has not answered about them.
 extension PurchaseQueue {
-    /// The number of purchases that wait for Google's first answer.
+    /// The number of purchases that wait for Google's first answer; those that an operator imports are not among them.
     ///
     /// - Returns: At most `limit`.
     package func unanswered(of app: String, limit: Int64) async throws(ReadError) -> Int64 {
@@ -32,6 +32,7 @@ extension PurchaseQueue {
               where app = $1
                 and environment is null
                 and due_at is not null
+                and rank < 2
               limit $2
             ) as waiting
             """)

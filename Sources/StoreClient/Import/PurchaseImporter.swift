@@ -172,7 +172,7 @@ package struct PurchaseImporter: PurchaseImport {
                 PurchaseToAsk(
                     purchaseToken: token.text, productId: row.productId, customerId: row.customerId,
                     noticedAt: clock.date())
-            ], of: row.app, as: .again)
+            ], of: row.app, as: .scheduled)
         return .taken
     }
 
