@@ -145,17 +145,18 @@ struct CustomerRoutesTests {
                   stream_id, original_transaction_id, starts_at, ends_at, customer_kind, customer_id, reason, position
                 )
                 select 1, number, '-infinity', 'infinity', 'link', 'hoarder', 'link', 1
-                from generate_series(1, 5000) as number;
+                from generate_series(1, 2000) as number;
                 insert into subledger.access_period (
                   stream_id, original_transaction_id, starts_at, ends_at, cause, transaction_id, product_id, position
                 )
                 select 1, number, '2018-01-01Z', 'infinity', 'owned', number, 'lamp ' || number % 3, 1
-                from generate_series(1, 5000) as number;
+                from generate_series(1, 2000) as number;
                 insert into subledger.customer_identity (
                   stream_id, kind, id, starts_at, ends_at, customer_kind, customer_id
                 )
                 select 1, 'subscription', number, '-infinity', 'infinity', 'link', 'hoarder'
-                from generate_series(1, 100) as number
+                from generate_series(1, 100) as number;
+                analyze subledger.ownership, subledger.access_period, subledger.customer_identity
                 """, deadline: .now + .seconds(60))
             await owner.close()
             let ids = (1...100).map { "\"\($0)\"" }.joined(separator: ",")
