@@ -100,6 +100,8 @@ struct ConsoleDeliveriesTests {
             let id = try await Self.onlyId(server)
             let late = try await form("/console/deliveries/\(id)", [("do", "replay-after"), ("after", "999999")])
             let word = try await form("/console/deliveries/\(id)", [("do", "replay-after"), ("after", "all")])
+            let empty = try await form("/console/deliveries/\(id)", [("do", "replay-after"), ("after", "")])
+            let always = try await form("/console/deliveries/\(id)", [("do", "replay-failed")])
             let nothing = try await form("/console/deliveries/\(id)", [("do", "erase")])
             let (browser, reading) = try await server.session()
             let csrf = try #require(try await browser.get("/console", cookie: reading).field("csrf"))
@@ -114,6 +116,8 @@ struct ConsoleDeliveriesTests {
             #expect(unknown.status == 404 && unknown.body.contains("no endpoint has this id"))
             #expect(late.status == 400 && late.body.contains("after must be from 0 to"))
             #expect(word.status == 400 && nothing.status == 400)
+            #expect(empty.status == 400 && empty.body.contains("after is missing"))
+            #expect(always.status == 400 && always.body.contains("failedSince is missing"))
             #expect(denied.status == 403 && foreign.status == 403)
             #expect(
                 try await server.sql("select coalesce(disabled_for, 'active') from subledger.endpoint")

@@ -44,7 +44,7 @@ extension ConsoleRoutes {
     // MARK: - Changes
 
     func addEndpoint(_ request: Request, _ session: ConsoleSession) async throws -> Response {
-        try await changing(request, session, at: Address("deliveries")) { form, visit in
+        try await changing("endpoints", request, session, at: Address("deliveries")) { form, visit in
             let stream = try visit.someStream()
             guard let environment = Environment(rawValue: stream.environment) else { throw EndpointRefusal.unknownApp }
             var wish = EndpointAdmin.Wish(
@@ -64,7 +64,7 @@ extension ConsoleRoutes {
     }
 
     func changeEndpoint(_ request: Request, _ session: ConsoleSession, id: String) async throws -> Response {
-        try await changing(request, session, at: Address("deliveries", id)) { form, visit in
+        try await changing("endpoints", request, session, at: Address("deliveries", id)) { form, visit in
             let own = visit.frame.here(Address("deliveries", id))
             switch try form.text("do") {
             case "test":
@@ -81,13 +81,20 @@ extension ConsoleRoutes {
                 _ = try await refusing { () async throws(EndpointRefusal) in try await endpoints.enable(id) }
                 return ConsoleResponse.seeOther(own.with("done", "enabled").text)
             case "replay-after":
-                return try await replay(id, .after(try form.number("after") ?? 0), own)
+                return try await replay(id, .after(try Self.given("after", form.number("after"))), own)
             case "replay-failed":
-                return try await replay(id, .failedSince(try form.instant("failedSince") ?? .earliest), own)
+                return try await replay(
+                    id, .failedSince(try Self.given("failedSince", form.instant("failedSince"))), own)
             default:
-                throw ConsoleProblem(.badRequest, "Bad request", "There is no such form.")
+                throw ConsoleProblem(.badRequest, "Bad request", "The page has no form of this name.")
             }
         }
+    }
+
+    /// An empty field must not stand for everything.
+    private static func given<Value>(_ name: String, _ value: Value?) throws(ConsoleProblem) -> Value {
+        guard let value else { throw ConsoleProblem(.badRequest, "Bad request", "\(name) is missing.") }
+        return value
     }
 
     private func replay(_ id: String, _ replay: EndpointAdmin.Replay, _ own: Address) async throws -> Response {
@@ -95,25 +102,6 @@ extension ConsoleRoutes {
             try await endpoints.replay(id, replay)
         }
         return ConsoleResponse.seeOther(own.with("done", "replayed").with("messages", "\(messages)").text)
-    }
-
-    /// Answers a form of an administrator.
-    private func changing(
-        _ request: Request, _ session: ConsoleSession, at address: Address,
-        _ change: (ConsoleQuery, ConsoleRequest) async throws -> Response
-    ) async throws -> Response {
-        let form = try await gate.form(of: request, in: session)
-        let visit = try await visit(
-            form, session, address: address,
-            preferences: ConsolePreferences(ConsoleGate.cookie(ConsolePreferences.cookie, of: request)))
-        do {
-            guard session.scope.includes(.admin) else {
-                throw ConsoleProblem(.forbidden, "Not changed", "Changing endpoints needs a token of scope admin.")
-            }
-            return try await change(form, visit)
-        } catch let problem as ConsoleProblem {
-            return Self.response(problem, in: visit.frame)
-        }
     }
 
     private func refusing<Value>(_ body: () async throws(EndpointRefusal) -> Value) async throws -> Value {

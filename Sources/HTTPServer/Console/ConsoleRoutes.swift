@@ -255,6 +255,27 @@ package struct ConsoleRoutes: Sendable {
         }
     }
 
+    /// Answers a form with which an administrator changes something.
+    ///
+    /// - Parameter what: What it changes, in the plural.
+    func changing(
+        _ what: String, _ request: Request, _ session: ConsoleSession, at address: Address,
+        _ change: (ConsoleQuery, ConsoleRequest) async throws -> Response
+    ) async throws -> Response {
+        let form = try await gate.form(of: request, in: session)
+        let visit = try await visit(
+            form, session, address: address,
+            preferences: ConsolePreferences(ConsoleGate.cookie(ConsolePreferences.cookie, of: request)))
+        do {
+            guard session.scope.includes(.admin) else {
+                throw ConsoleProblem(.forbidden, "Not changed", "Changing \(what) needs a token of scope admin.")
+            }
+            return try await change(form, visit)
+        } catch let problem as ConsoleProblem {
+            return Self.response(problem, in: visit.frame)
+        }
+    }
+
     private static func login(for request: Request) -> Response {
         let back = ConsoleGate.safe(request.uri.string)
         return ConsoleResponse.seeOther(Address("login").with("back", back).text)
