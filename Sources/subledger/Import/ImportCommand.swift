@@ -36,19 +36,7 @@ struct ImportCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The result file. [FILE.results.jsonl]", valueName: "file"))
     var results: String?
 
-    @Option(
-        help: ArgumentHelp("JSON file with the apps, as for `serve`. [SUBLEDGER_APPS_FILE]", valueName: "file"))
-    var appsFile: String?
-
-    @Option(
-        help: ArgumentHelp(
-            """
-            A root certificate to trust in addition to Apple's, as for `serve`. Repeatable. \
-            [SUBLEDGER_ROOT_FILES, comma-separated]
-            """, valueName: "file"))
-    var root: [String] = []
-
-    @OptionGroup var database: DatabaseFlags
+    @OptionGroup var store: StoreFlags
 
     func validate() throws {
         if file == "-", results == nil { throw ValidationError("--results is required with standard input") }
@@ -56,11 +44,7 @@ struct ImportCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            let own = settings([
-                (["apps", "file"], appsFile), (["root", "files"], root.isEmpty ? nil : root.joined(separator: ",")),
-            ])
-            let settings = Settings(flags: database.values.merging(own) { first, _ in first })
-            let summary = try await ImportServices.with(settings) { importer, apps, googleApps in
+            let summary = try await ImportServices.with(store.merged) { importer, apps, googleApps in
                 let rowApps = ImportRow.Apps(
                     appStore: try Self.chosen(app, apps.map(\.bundleId)),
                     googlePlay: try Self.chosen(googleApp, googleApps.map(\.packageName)))

@@ -6,11 +6,8 @@ import Postgres
 import Server
 import StoreClient
 
-/// The flags of a command that asks the App Store Server API about an app.
-struct StoreSessionFlags: ParsableArguments {
-    @Option(help: ArgumentHelp("The app.", valueName: "bundle-id"))
-    var app: String
-
+/// The flags of a command that works with the configured apps and their stores.
+struct StoreFlags: ParsableArguments {
     @Option(
         help: ArgumentHelp("JSON file with the apps, as for `serve`. [SUBLEDGER_APPS_FILE]", valueName: "file"))
     var appsFile: String?
@@ -25,12 +22,20 @@ struct StoreSessionFlags: ParsableArguments {
 
     @OptionGroup var database: DatabaseFlags
 
-    fileprivate var merged: Settings {
+    var merged: Settings {
         let own = settings([
             (["apps", "file"], appsFile), (["root", "files"], root.isEmpty ? nil : root.joined(separator: ",")),
         ])
         return Settings(flags: database.values.merging(own) { first, _ in first })
     }
+}
+
+/// The flags of a command that asks the App Store Server API about an app.
+struct StoreSessionFlags: ParsableArguments {
+    @Option(help: ArgumentHelp("The app.", valueName: "bundle-id"))
+    var app: String
+
+    @OptionGroup var store: StoreFlags
 }
 
 /// What a command has that asks the App Store about an app and appends what it answers.
@@ -47,7 +52,7 @@ struct StoreSession {
     static func with<Value: Sendable>(
         _ flags: StoreSessionFlags, _ body: (StoreSession) async throws -> Value
     ) async throws -> Value {
-        let settings = flags.merged
+        let settings = flags.store.merged
         let app = try settings.app(flags.app)
         guard app.serverAPIKey != nil else {
             throw SettingError(description: "app \(app.bundleId) has no serverAPI key in the apps file")
