@@ -47,6 +47,15 @@ package struct ImportRow: Sendable, Hashable {
     package let proof: Proof
     package let productId: String?
 
+    /// What tells the purchases of rows apart.
+    package struct Purchase: Sendable, Hashable {
+        package let app: String
+        package let environment: Environment
+        package let proof: Proof
+    }
+
+    package var purchase: Purchase { Purchase(app: app, environment: environment, proof: proof) }
+
     /// Why a row is no row. The description quotes nothing that is longer than a word.
     package struct Malformed: Error, Hashable, CustomStringConvertible {
         package let description: String

@@ -64,7 +64,6 @@ struct ImportRoutes: Sendable {
     private static func row(
         _ json: JSONValue, _ apps: ImportRow.Apps, _ environment: Subscriptions.Environment
     ) throws(ImportRow.Malformed) -> ImportRow {
-        guard json.isObject else { throw ImportRow.Malformed("the row must be an object") }
         let fields = try ImportRow.texts(of: json)
         return try ImportRow(apps: apps, environment: environment) { fields[$0] }
     }

@@ -63,19 +63,13 @@ package struct PurchaseImporter: PurchaseImport {
         /// For each row of the file: that of ``firsts`` with the same content, and whether it repeats it.
         var places: [(index: Int, isRepeat: Bool)] = []
         var indices: [ImportRow: Int] = [:]
-        var customers: [Purchase: String] = [:]
-    }
-
-    private struct Purchase: Hashable {
-        let app: String
-        let environment: Environment
-        let proof: ImportRow.Proof
+        var customers: [ImportRow.Purchase: String] = [:]
     }
 
     private static func waves(_ rows: [ImportRow]) -> [Wave] {
         var waves = [Wave()]
         for row in rows {
-            let purchase = Purchase(app: row.app, environment: row.environment, proof: row.proof)
+            let purchase = row.purchase
             var wave = waves.removeLast()
             if let customer = wave.customers[purchase], customer != row.customerId {
                 waves.append(wave)
@@ -111,7 +105,7 @@ package struct PurchaseImporter: PurchaseImport {
 
     // MARK: - Rows
 
-    private typealias Tokens = [Purchase: Result<PurchaseToken, Refused>]
+    private typealias Tokens = [ImportRow.Purchase: Result<PurchaseToken, Refused>]
 
     private struct Refused: Error {
         let outcome: ImportOutcome
@@ -134,7 +128,7 @@ package struct PurchaseImporter: PurchaseImport {
             }
             return try await take(token, row)
         case .orderId:
-            switch tokens[Purchase(app: row.app, environment: row.environment, proof: row.proof)] {
+            switch tokens[row.purchase] {
             case .success(let token): return try await take(token, row)
             case .failure(let refused): return refused.outcome
             case nil: return .unavailable("not asked yet")
@@ -215,9 +209,9 @@ package struct PurchaseImporter: PurchaseImport {
     /// Asks Google for the purchases of orders, each once.
     private func tokens(ofOrdersIn rows: [ImportRow], until end: ContinuousClock.Instant) async throws -> Tokens {
         let orders = Set(
-            rows.compactMap { row -> Purchase? in
+            rows.compactMap { row -> ImportRow.Purchase? in
                 guard case .orderId = row.proof, googleApps[row.app] != nil else { return nil }
-                return Purchase(app: row.app, environment: row.environment, proof: row.proof)
+                return row.purchase
             })
         let asked = try await each(Array(orders), atOnce: Limits.importQuestionsAtOnce) { order in
             (order, await token(of: order, until: end))
@@ -226,7 +220,7 @@ package struct PurchaseImporter: PurchaseImport {
     }
 
     private func token(
-        of order: Purchase, until end: ContinuousClock.Instant
+        of order: ImportRow.Purchase, until end: ContinuousClock.Instant
     ) async -> Result<PurchaseToken, Refused> {
         guard case .orderId(let id) = order.proof, let app = googleApps[order.app], ContinuousClock.now < end else {
             return .failure(Refused(outcome: .unavailable("not asked yet")))

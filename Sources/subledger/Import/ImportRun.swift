@@ -144,23 +144,13 @@ struct ImportRun {
 
 /// The customers for whom purchases were taken last: exports name a subscription once for each renewal.
 private struct LastCustomers {
-    private struct Purchase: Hashable {
-        let app: String
-        let environment: Environment
-        let proof: ImportRow.Proof
-
-        init(_ row: ImportRow) {
-            (app, environment, proof) = (row.app, row.environment, row.proof)
-        }
-    }
-
     private static let countMax = 100_000
-    private var customers: [Purchase: String] = [:]
+    private var customers: [ImportRow.Purchase: String] = [:]
 
-    func isKnown(_ row: ImportRow) -> Bool { customers[Purchase(row)] == row.customerId }
+    func isKnown(_ row: ImportRow) -> Bool { customers[row.purchase] == row.customerId }
 
     mutating func note(_ rows: [ImportRow]) {
         if customers.count > Self.countMax { customers = [:] }
-        for row in rows { customers[Purchase(row)] = row.customerId }
+        for row in rows { customers[row.purchase] = row.customerId }
     }
 }
