@@ -7,7 +7,8 @@ extension PurchaseQueue {
     ///
     /// - Returns: At most `limit`.
     package func unanswered(of app: String, limit: Int64) async throws(ReadError) -> Int64 {
-        let rows = try await query(StrangerStatements.waiting, [Parameter(app), Parameter(limit)])
+        let rows = try await query(
+            StrangerStatements.waiting, [Parameter(app), Parameter(limit), Parameter(PurchaseRank.scheduled.rawValue)])
         return try decode { () throws(PostgresError) -> Int64 in try rows[0].value(at: 0) }
     }
 
@@ -32,7 +33,7 @@ extension PurchaseQueue {
               where app = $1
                 and environment is null
                 and due_at is not null
-                and rank < 2
+                and rank < $3
               limit $2
             ) as waiting
             """)
