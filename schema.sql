@@ -2255,6 +2255,27 @@ grant select, insert on subledger.change to subledger_projector;
 grant select on subledger.change to subledger_poller, subledger_reader, subledger_analyst;
 grant select (stream_id, number, original_transaction_id) on subledger.change to subledger_products;
 
+-- Logical replication of what is only ever inserted. Who may create objects in this database has it; for others, the owner
+-- of the database can create it.
+do $$
+begin
+  if has_database_privilege(current_database(), 'create') then
+    -- That a server without wal_level = logical replicates nothing yet is no news.
+    perform set_config('client_min_messages', 'error', true);
+    create publication subledger_feed
+      for table
+        subledger.stream,
+        subledger.event (
+          stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, fingerprint, facts,
+          defects, body_sha256, chain_id, revocation, chain
+        ),
+        subledger.change
+      with (publish = 'insert');
+    perform set_config('client_min_messages', 'warning', true);
+  end if;
+end
+$$;
+
 -- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.change is

@@ -16,6 +16,8 @@ enum Limits {
     static let readWaitMax = EventLog.Limits.readWaitMax
     /// Longest time for a statement that configures products: another session may configure the same ones.
     static let statementWaitMax = Duration.seconds(30)
+    /// Longest time for a batch of an export, beside a server on a slow disk. An analyst's queries may take as long.
+    static let exportBatchWaitMax = Duration.seconds(300)
     /// A file of rates for decades of days.
     static let importWaitMax = Duration.seconds(120)
     /// Longest time between two checks of all streams for changes. Notifications name the streams with new ones; the

@@ -316,3 +316,23 @@ grant select
 grant select
   on subledger.endpoint, subledger.endpoint_cursor, subledger.endpoint_delivery, subledger.endpoint_attempt
   to subledger_reader;
+
+-- Step: publish the log and the changes for logical replication
+do $$
+begin
+  if has_database_privilege(current_database(), 'create') then
+    -- That a server without wal_level = logical replicates nothing yet is no news.
+    perform set_config('client_min_messages', 'error', true);
+    create publication subledger_feed
+      for table
+        subledger.stream,
+        subledger.event (
+          stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, fingerprint, facts,
+          defects, body_sha256, chain_id, revocation, chain
+        ),
+        subledger.change
+      with (publish = 'insert');
+    perform set_config('client_min_messages', 'warning', true);
+  end if;
+end
+$$;

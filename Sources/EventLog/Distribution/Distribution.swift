@@ -98,6 +98,8 @@ package enum Distribution {
         \(sequentially)
         set local citus.enable_unsafe_triggers = on;
         set local client_min_messages = error;
+        -- The rows are on the nodes, of which a subscriber of the coordinator knows nothing.
+        drop publication if exists subledger_feed;
         do $$
         declare
           name text;
