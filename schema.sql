@@ -2149,8 +2149,9 @@ language sql stable as $$
           join subledger.access_period
             on access_period.stream_id = ownership.stream_id
             and access_period.original_transaction_id = ownership.original_transaction_id
-            and access_period.starts_at < ownership.ends_at
-            and access_period.ends_at > ownership.starts_at
+            -- No index fits ranges: without statistics, the planner would take one by the ends of periods.
+            and tstzrange(access_period.starts_at, access_period.ends_at)
+              && tstzrange(ownership.starts_at, ownership.ends_at)
           where access_period.product_id is not null
         ) as owned
         left join subledger.product_entitlement
