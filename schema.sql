@@ -875,7 +875,8 @@ create table subledger.access_period (
       'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
       'unknown_revocation', 'switched_off'
     )),
-  constraint access_period_payer_state_check check (payer_state in ('paying', 'trial', 'grace', 'family', 'assigned')),
+  constraint access_period_payer_state_check
+    check (payer_state in ('paying', 'trial', 'grace', 'family', 'assigned', 'granted')),
   constraint access_period_movement_check
     check (movement in ('trial_start', 'new', 'conversion', 'renewal', 'recovered', 'resubscribed')),
   constraint access_period_renewal_check
@@ -906,7 +907,8 @@ comment on column subledger.access_period.cut is
   'switched off during grace)';
 comment on column subledger.access_period.position is 'First event that reported it';
 comment on column subledger.access_period.payer_state is
-  'paying, trial (free), grace (access without payment), family (a family member pays), assigned (a seat: the organization or the group''s purchaser pays); null, like all columns after '
+  'paying, trial (free), grace (access without payment), family (a family member pays), assigned (a seat: the organization or the group''s purchaser pays), '
+  'granted (given by hand: nobody pays, no figure counts it, and the columns after it are null); null, like all columns after '
   'it, for a purchase that does not renew: owned permanently, or a non-renewing subscription. It and the columns after '
   'it serve the analyst views: stored here, so that figures over all periods read each row once, without its '
   'transaction and its neighbours';
@@ -2949,13 +2951,13 @@ create table subledger.token (
   constraint token_pkey primary key (token_id),
   constraint token_token_id_check check (token_id ~ '^[0-9a-f]{12}$'),
   constraint token_secret_sha256_check check (octet_length(secret_sha256) = 32),
-  constraint token_scope_check check (scope in ('publishable', 'submit', 'read', 'link', 'webhooks', 'admin')),
+  constraint token_scope_check check (scope in ('publishable', 'submit', 'read', 'link', 'operate', 'webhooks', 'admin')),
   constraint token_app_check check ((app is not null) = (scope = 'publishable'))
 );
 
 create index token_in_force_idx on subledger.token (token_id) where revoked_at is null;
 
-grant select (token_id, secret_sha256, scope, revoked_at, app) on subledger.token to subledger_authenticator;
+grant select (token_id, secret_sha256, scope, name, revoked_at, app) on subledger.token to subledger_authenticator;
 
 -- Repeatable ---------------------------------------------------------------------------------------------------------
 
@@ -2964,7 +2966,8 @@ comment on table subledger.token is
 comment on column subledger.token.token_id is 'Part of the token by which it is looked up; not secret';
 comment on column subledger.token.secret_sha256 is 'SHA-256 of the secret part, 32 random bytes';
 comment on column subledger.token.scope is
-  'publishable, for apps; submit, for handing receipts in; read; link, which includes both; webhooks, for endpoints; or '
+  'publishable, for apps; submit, for handing receipts in; read; link, which includes both; operate, for grants, '
+  'which includes link; webhooks, for endpoints; or '
   'admin, which includes all: see the routes in the OpenAPI document';
 comment on column subledger.token.name is 'Holder of the token, in the operator''s words';
 comment on column subledger.token.revoked_at is 'When it was revoked; null while it is active';
@@ -3105,11 +3108,16 @@ comment on column analyst.events.defects is 'Number of its fields that could not
 
 create or replace function analyst.store(original_transaction_id text) returns text
 language sql immutable parallel safe as $$
-  select case when original_transaction_id ~ '^[0-9]+$' then 'apple' else 'google' end
+  select
+    case
+      when original_transaction_id ~ '^[0-9]+$' then 'apple'
+      when original_transaction_id not like 'grant:%' then 'google'
+    end
 $$;
 
 comment on function analyst.store is
-  'The store of a subscription or one-time purchase: Apple''s ids are numbers, and Google''s purchase tokens are not';
+  'The store of a subscription or one-time purchase: Apple''s ids are numbers, and Google''s purchase tokens are '
+  'not; null for access that was given by hand';
 
 create or replace function analyst.refund(
   revocation_date timestamptz, revocation_type text, revocation_reason integer, is_upgraded boolean,
@@ -3251,6 +3259,7 @@ with period as (
     and offer_type is null
     and is_trial_period is not true
     and billing_plan_type is distinct from 'MONTHLY'
+    and in_app_ownership_type is distinct from 'GRANTED'
 ), counted as (
   select stream_id, product_id, length, count(*) as transactions
   from period
@@ -3320,7 +3329,7 @@ from subledger.access_period
 join subledger.stream using (stream_id)
 -- An outer join by key, so that the planner removes it if a query uses none of its columns.
 left join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
-where access_period.payer_state is not null
+where access_period.payer_state <> 'granted'
 union all
 select
   stream.app,
@@ -3836,7 +3845,7 @@ with held as (
   from subledger.access_period
   join subledger.ownership using (stream_id, original_transaction_id)
   join subledger.stream using (stream_id)
-  where access_period.payer_state not in ('family', 'assigned')
+  where access_period.payer_state not in ('family', 'assigned', 'granted')
   union all
   select
     stream.app, stream.environment, ownership.stream_id, ownership.customer_kind, ownership.customer_id,
@@ -4800,7 +4809,7 @@ cross join lateral (
   ) as refund
 ) as refunded
 where transaction.purchase_date is not null
-  and coalesce(transaction.in_app_ownership_type, '') not in ('FAMILY_SHARED', 'ASSIGNED')
+  and coalesce(transaction.in_app_ownership_type, '') not in ('FAMILY_SHARED', 'ASSIGNED', 'GRANTED')
   and not coalesce(transaction.offer_discount_type = 'FREE_TRIAL', transaction.is_trial_period, false)
   -- Of copies, a refunded one counts, else the first. An anti-join reads all purchases faster than a sort.
   and not exists (

@@ -35,7 +35,7 @@ struct DocumentationTests {
         "Deliveries": ["subledger audit", "subledger probe"],
         "Money": ["subledger rate import"],
         "RefundRequests": ["curl -s -X PUT", "curl -s -X PUT"],
-        "OperatorWrites": ["subledger extend", "subledger extend", "subledger account-token"],
+        "OperatorWrites": ["subledger extend", "subledger extend", "subledger account-token", "subledger grant"],
         "Simulator": ["store-simulator --in-step"],
         "Conformance": ["deploy/conformance", "deploy/conformance --write-setup"],
         "Performance": [

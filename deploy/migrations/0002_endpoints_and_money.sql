@@ -117,7 +117,7 @@ alter table subledger.access_period
     ));
 alter table subledger.access_period
   add constraint access_period_payer_state_check
-    check (payer_state in ('paying', 'trial', 'grace', 'family', 'assigned'));
+    check (payer_state in ('paying', 'trial', 'grace', 'family', 'assigned', 'granted'));
 
 alter table subledger.refunded_period drop constraint refunded_period_previous_cut_check;
 alter table subledger.refunded_period
@@ -150,7 +150,7 @@ alter table subledger.token
   drop constraint token_scope_check,
   add column app text;
 alter table subledger.token
-  add constraint token_scope_check check (scope in ('publishable', 'submit', 'read', 'link', 'webhooks', 'admin'));
+  add constraint token_scope_check check (scope in ('publishable', 'submit', 'read', 'link', 'operate', 'webhooks', 'admin'));
 alter table subledger.token add constraint token_app_check check ((app is not null) = (scope = 'publishable'));
 
 drop index subledger.check_schedule_next_at_idx;
@@ -346,7 +346,7 @@ grant select (stream_id, number, original_transaction_id) on subledger.change to
 grant select, insert, update on subledger.endpoint, subledger.endpoint_cursor to subledger_products;
 grant select, insert, update, delete on subledger.endpoint_delivery to subledger_products;
 grant select on subledger.endpoint_attempt to subledger_products;
-grant select (app) on subledger.token to subledger_authenticator;
+grant select (app, name) on subledger.token to subledger_authenticator;
 
 grant select
   on subledger.lease, subledger.exchange_rate, subledger.commission, subledger.tax_rate
