@@ -284,7 +284,8 @@ comment on column subledger.event.kind is
   '(the App Store answered a question about a receipt), account_deletion (it answered that the Apple Account was '
   'deleted), transaction and app_transaction (signed data of a device was handed in), pause and hold (Google suspends '
   'access), answer (Google answered what it knows of a purchase), test, link (a backend sets the links of a customer), '
-  'write_request (an operator is about to ask the store for a change), write_answer (what it answered), other (a type '
+  'write_request (an operator is about to ask the store for a change), write_answer (what it answered), month_closed '
+  'and month_reopened (an operator closed a month, or opened it again: see analyst.closed_months), other (a type '
   'without a word here yet). Never decides access: the facts do';
 comment on column subledger.event.dedupe_key is
   'Equal for two deliveries of one notification: the notificationUUID, 16 bytes, or a SHA-256 of the content if there '
@@ -298,7 +299,7 @@ comment on column subledger.event.facts is
   '{"transactions":[…],"renewals":[…]} with Apple''s names, dates as ISO 8601 UTC, ids as strings, missing fields '
   'omitted; "accountDeletions" has the subscriptions of a deleted Apple Account, "notification" the other fields of a '
   'signed notification, "link" the links set by a backend, "write" the change that an operator asked the store for and '
-  'the store''s answer';
+  'the store''s answer, "closing" the figures of a closed month';
 comment on column subledger.event.defects is
   'Fields that could not be read or say nothing, as [{"path","problem"}]; null if there are none';
 comment on column subledger.event.body is
@@ -6364,6 +6365,188 @@ comment on column analyst.report_differences.our_amount is
 comment on column analyst.report_differences.reason is 'See report_differences_in';
 comment on column analyst.report_differences.reported_lines is 'Name of the file and line';
 comment on column analyst.report_differences.our_purchases is 'Their transaction ids';
+
+create or replace view analyst.month_figures as
+select
+  date_trunc('month', day)::date as month,
+  app,
+  environment,
+  'payments' as figure,
+  product_id,
+  country,
+  currency,
+  sum(payments)::bigint as count,
+  sum(gross) as amount
+from analyst.revenue
+group by 1, app, environment, product_id, country, currency
+having sum(payments) <> 0
+union all
+select date_trunc('month', day)::date, app, environment, 'refunds', product_id, country, currency, null, sum(refunded_here)
+from analyst.revenue
+group by 1, app, environment, product_id, country, currency
+having sum(refunded_here) <> 0
+union all
+select month, app, environment, counted.figure, product_id, null, null, counted.count, null
+from analyst.movements
+cross join lateral (
+  values
+    ('trial_starts', trial_starts), ('new', new), ('recovered', recovered), ('resubscribed', resubscribed),
+    ('trials_lost', trials_lost), ('churned', churned), ('conversions', conversions), ('renewals', renewals)
+) as counted (figure, count)
+where counted.count <> 0
+union all
+select (day - interval '1 month')::date, app, environment, counted.figure, product_id, null, null, counted.count, null
+from analyst.active_subscriptions
+cross join lateral (
+  values ('paying_at_end', paying), ('in_trial_at_end', in_trial), ('in_grace_at_end', in_grace)
+) as counted (figure, count)
+where extract(day from day) = 1
+  and counted.count <> 0
+union all
+select (day - interval '1 month')::date, app, environment, 'mrr_at_end', null, null, currency, subscriptions, mrr
+from analyst.mrr
+where extract(day from day) = 1
+  and subscriptions <> 0;
+
+comment on view analyst.month_figures is
+  'What `subledger close` keeps of a month: payments and refunds (see revenue), movements, and at 00:00 UTC of the '
+  'next '
+  'month the subscriptions that paid, were in trial or in grace, and their monthly value (see mrr)';
+comment on column analyst.month_figures.figure is
+  'payments and refunds, by product, country and currency; trial_starts, new, recovered, resubscribed, trials_lost, '
+  'churned, conversions, renewals, paying_at_end, in_trial_at_end and in_grace_at_end, by product; mrr_at_end, by '
+  'currency';
+comment on column analyst.month_figures.count is 'Payments or subscriptions; null for refunds';
+comment on column analyst.month_figures.amount is 'In the currency unit; null for movements';
+
+create or replace view analyst.closed_months as
+select
+  stream.app,
+  stream.environment,
+  (statement.closing ->> 'month' || '-01')::date as month,
+  statement.received_at as closed_at,
+  statement.closing ->> 'by' as closed_by,
+  statement.closing ->> 'reason' as reason,
+  (statement.closing ->> 'position')::bigint as position,
+  statement.position as event_position,
+  statement.closing -> 'figures' as figures,
+  statement.stream_id
+from (
+  -- The last statement about each month.
+  select distinct on (stream_id, facts #>> '{closing,month}')
+    stream_id, position, received_at, kind, facts -> 'closing' as closing
+  from subledger.event
+  where source = 'operator'
+    and kind in ('month_closed', 'month_reopened')
+  order by stream_id, facts #>> '{closing,month}', position desc
+) as statement
+join subledger.stream using (stream_id)
+where statement.kind = 'month_closed';
+
+comment on view analyst.closed_months is 'Months that `subledger close` closed, and that were not opened again';
+comment on column analyst.closed_months.position is 'Last event that the figures contain';
+comment on column analyst.closed_months.event_position is
+  'The event that closed the month, whose body has the figures with their signature';
+comment on column analyst.closed_months.figures is 'As they were, see month_figures';
+
+create or replace view analyst.restatements as
+with closed as materialized (
+  select
+    closed_months.app, closed_months.environment, closed_months.month, closed_months.position, closed_months.stream_id,
+    figure.*
+  from analyst.closed_months
+  cross join lateral jsonb_to_recordset(closed_months.figures) as figure (
+    figure text, "productId" text, country text, currency text, count bigint, amount numeric
+  )
+), current as materialized (
+  select month_figures.*
+  from analyst.month_figures
+  join analyst.closed_months using (app, environment, month)
+), different as materialized (
+  select
+    coalesce(closed.month, current.month) as month,
+    coalesce(closed.app, current.app) as app,
+    coalesce(closed.environment, current.environment) as environment,
+    coalesce(closed.figure, current.figure) as figure,
+    coalesce(closed."productId", current.product_id) as product_id,
+    coalesce(closed.country, current.country) as country,
+    coalesce(closed.currency, current.currency) as currency,
+    coalesce(closed.count, 0) as closed_count,
+    coalesce(current.count, 0) as count,
+    coalesce(closed.amount, 0) as closed_amount,
+    coalesce(current.amount, 0) as amount
+  from closed
+  full join current
+    on current.month = closed.month
+    and current.app = closed.app
+    and current.environment = closed.environment
+    and current.figure = closed.figure
+    and coalesce(current.product_id, '') = coalesce(closed."productId", '')
+    and coalesce(current.country, '') = coalesce(closed.country, '')
+    and coalesce(current.currency, '') = coalesce(closed.currency, '')
+  where coalesce(closed.count, 0) <> coalesce(current.count, 0)
+    or coalesce(closed.amount, 0) <> coalesce(current.amount, 0)
+), news as materialized (
+  -- Purchases about which something was reported since.
+  select
+    closed_months.app, closed_months.environment, closed_months.month, bought.product_id,
+    analyst.country(bought.storefront) as country, bought.currency, bought.purchase_date, bought.expires_date,
+    bought.revocation_date, bought.refunds, reported.position
+  from analyst.closed_months
+  join subledger.transaction as bought using (stream_id)
+  cross join lateral unnest(bought.positions) as reported (position)
+  where reported.position > closed_months.position
+)
+select
+  different.month,
+  different.app,
+  different.environment,
+  different.figure,
+  different.product_id,
+  different.country,
+  different.currency,
+  different.closed_count,
+  different.count,
+  different.closed_amount,
+  different.amount,
+  coalesce((
+    select array_agg(distinct news.position order by news.position)
+    from news
+    where news.app = different.app
+      and news.environment = different.environment
+      and news.month = different.month
+      and news.product_id = coalesce(different.product_id, news.product_id)
+      and news.country is not distinct from coalesce(different.country, news.country)
+      and news.currency is not distinct from coalesce(different.currency, news.currency)
+      and case different.figure
+        when 'payments' then analyst.month_of(news.purchase_date) = different.month
+        when 'refunds' then
+          analyst.month_of(news.revocation_date) = different.month
+          or exists (
+            select
+            from jsonb_array_elements(news.refunds) as part
+            where analyst.month_of((part ->> 'at')::timestamptz) = different.month
+          )
+        else
+          -- The purchase, or what it gave, touches the month or its end.
+          news.purchase_date <= (different.month + interval '1 month') at time zone 'UTC'
+          and coalesce(news.expires_date, 'infinity') >= different.month::timestamp at time zone 'UTC'
+      end
+  ), '{}') as positions
+from different;
+
+comment on view analyst.restatements is
+  'What has changed in closed months since they were closed: a row for each figure that differs, see '
+  'month_figures. Empty '
+  'if nothing has';
+comment on column analyst.restatements.closed_count is 'When the month was closed';
+comment on column analyst.restatements.count is 'Now';
+comment on column analyst.restatements.closed_amount is 'When the month was closed';
+comment on column analyst.restatements.amount is 'Now';
+comment on column analyst.restatements.positions is
+  'Events since then about purchases of this product, country and currency that touch the figure. Empty if none '
+  'came: then '
+  'product settings, an import or another version of the program changed it';
 
 create or replace view analyst.apple_deliveries as
 select

@@ -13,7 +13,8 @@ struct Subledger: AsyncParsableCommand {
             Poll.self,
             Backfill.self, Audit.self, Probe.self, Extend.self, AccountTokenCommand.self, ProductCommand.self,
             RateCommand.self,
-            CommissionCommand.self, TaxCommand.self, ReportCommand.self, WebhookCommand.self, TokenCommand.self,
+            CommissionCommand.self, TaxCommand.self, ReportCommand.self, CloseCommand.self, WebhookCommand.self,
+            TokenCommand.self,
             Simulate.self,
         ])
 }
