@@ -875,7 +875,8 @@ create table subledger.access_period (
       'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
       'unknown_revocation', 'switched_off'
     )),
-  constraint access_period_payer_state_check check (payer_state in ('paying', 'trial', 'grace', 'family', 'assigned')),
+  constraint access_period_payer_state_check
+    check (payer_state in ('paying', 'trial', 'grace', 'family', 'assigned', 'granted')),
   constraint access_period_movement_check
     check (movement in ('trial_start', 'new', 'conversion', 'renewal', 'recovered', 'resubscribed')),
   constraint access_period_renewal_check
@@ -906,7 +907,8 @@ comment on column subledger.access_period.cut is
   'switched off during grace)';
 comment on column subledger.access_period.position is 'First event that reported it';
 comment on column subledger.access_period.payer_state is
-  'paying, trial (free), grace (access without payment), family (a family member pays), assigned (a seat: the organization or the group''s purchaser pays); null, like all columns after '
+  'paying, trial (free), grace (access without payment), family (a family member pays), assigned (a seat: the organization or the group''s purchaser pays), '
+  'granted (given by hand: nobody pays, no figure counts it, and the columns after it are null); null, like all columns after '
   'it, for a purchase that does not renew: owned permanently, or a non-renewing subscription. It and the columns after '
   'it serve the analyst views: stored here, so that figures over all periods read each row once, without its '
   'transaction and its neighbours';
@@ -1709,6 +1711,91 @@ comment on column subledger.tax_rate.country is 'ISO 3166-1 alpha-3; empty for a
 comment on column subledger.tax_rate.starts_on is 'The first day, UTC';
 comment on column subledger.tax_rate.percent is 'Of the price without tax: 19 means that 119 was paid for 100';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.store_report (
+  sha256      bytea       not null,
+  kind        text        not null,
+  name        text        not null,
+  first_day   date        not null,
+  last_day    date        not null,
+  rows        integer     not null,
+  imported_at timestamptz not null default now(),
+  constraint store_report_pkey primary key (sha256),
+  constraint store_report_sha256_check check (octet_length(sha256) = 32),
+  constraint store_report_kind_check check (
+    kind in (
+      'apple_sales', 'apple_subscription', 'apple_subscription_event', 'apple_subscriber', 'apple_financial',
+      'google_sales', 'google_earnings'
+    )
+  ),
+  constraint store_report_day_check check (first_day <= last_day)
+);
+
+grant select, insert on subledger.store_report to subledger_products;
+grant select on subledger.store_report to subledger_reader, subledger_analyst;
+
+create table subledger.store_report_row (
+  sha256            bytea   not null,
+  line              integer not null,
+  day               date    not null,
+  event             text    not null,
+  app               text,
+  product_id        text,
+  apple_id          text,
+  country           text,
+  currency          text,
+  units             numeric,
+  amount            numeric,
+  proceeds          numeric,
+  proceeds_currency text,
+  order_id          text,
+  fields            jsonb   not null,
+  constraint store_report_row_pkey primary key (sha256, line)
+);
+
+grant select, insert on subledger.store_report_row to subledger_products;
+grant select on subledger.store_report_row to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
+comment on table subledger.store_report is
+  'Files that the stores offer for download, as `subledger report import` read them. None is changed or removed: '
+  'of those '
+  'with the same kind and name, the one that was imported last counts';
+comment on column subledger.store_report.sha256 is 'SHA-256 of the file as it was downloaded';
+comment on column subledger.store_report.kind is
+  'What its header says it is: apple_sales (Sales Summary), apple_subscription, apple_subscription_event, '
+  'apple_subscriber, '
+  'apple_financial; google_sales (estimated sales), google_earnings';
+comment on column subledger.store_report.name is 'Name of the file, without what compression and browsers add';
+comment on column subledger.store_report.first_day is
+  'First day of its rows, by the store''s calendar; of a file without rows, that in its name';
+comment on column subledger.store_report.last_day is 'Last day of its rows';
+
+comment on table subledger.store_report_row is 'Rows of these files';
+comment on column subledger.store_report_row.line is 'Line of the file';
+comment on column subledger.store_report_row.day is
+  'By the store''s calendar; of a financial report, the last day of its period';
+comment on column subledger.store_report_row.event is
+  'sale and refund for what was paid and paid back, partial_refund for a refund without units, other for rows of '
+  'something '
+  'else, such as downloads; of an event or earnings report what the row says';
+comment on column subledger.store_report_row.app is 'Package name; null for Apple';
+comment on column subledger.store_report_row.product_id is
+  'The SKU, which is the product id of an in-app purchase; null in reports that name products by apple_id';
+comment on column subledger.store_report_row.apple_id is 'Apple''s number of the product; null for Google Play';
+comment on column subledger.store_report_row.country is 'ISO 3166-1 alpha-3';
+comment on column subledger.store_report_row.currency is 'Of amount: what the customer pays with';
+comment on column subledger.store_report_row.units is 'Negative for refunds';
+comment on column subledger.store_report_row.amount is
+  'What customers paid for all units, taxes included where the store includes them, in the currency unit; negative '
+  'for refunds';
+comment on column subledger.store_report_row.proceeds is 'What the developer receives, in proceeds_currency';
+comment on column subledger.store_report_row.order_id is 'Order of Google Play; null for Apple, which names none';
+comment on column subledger.store_report_row.fields is
+  'All columns by their names in the file, without city, state and postal code of the buyer';
+
 -- Customers ==========================================================================================================
 -- Whose purchase it is: projections of the log, computed by the app's policy.
 
@@ -2255,6 +2342,27 @@ create index change_position_idx on subledger.change (stream_id, position) where
 grant select, insert on subledger.change to subledger_projector;
 grant select on subledger.change to subledger_poller, subledger_reader, subledger_analyst;
 grant select (stream_id, number, original_transaction_id) on subledger.change to subledger_products;
+
+-- Logical replication of what is only ever inserted. Who may create objects in this database has it; for others, the owner
+-- of the database can create it.
+do $$
+begin
+  if has_database_privilege(current_database(), 'create') then
+    -- That a server without wal_level = logical replicates nothing yet is no news.
+    perform set_config('client_min_messages', 'error', true);
+    create publication subledger_feed
+      for table
+        subledger.stream,
+        subledger.event (
+          stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, fingerprint, facts,
+          defects, body_sha256, chain_id, revocation, chain
+        ),
+        subledger.change
+      with (publish = 'insert');
+    perform set_config('client_min_messages', 'warning', true);
+  end if;
+end
+$$;
 
 -- Repeatable ---------------------------------------------------------------------------------------------------------
 
@@ -2844,13 +2952,13 @@ create table subledger.token (
   constraint token_pkey primary key (token_id),
   constraint token_token_id_check check (token_id ~ '^[0-9a-f]{12}$'),
   constraint token_secret_sha256_check check (octet_length(secret_sha256) = 32),
-  constraint token_scope_check check (scope in ('publishable', 'submit', 'read', 'link', 'webhooks', 'admin')),
+  constraint token_scope_check check (scope in ('publishable', 'submit', 'read', 'link', 'operate', 'webhooks', 'admin')),
   constraint token_app_check check ((app is not null) = (scope = 'publishable'))
 );
 
 create index token_in_force_idx on subledger.token (token_id) where revoked_at is null;
 
-grant select (token_id, secret_sha256, scope, revoked_at, app) on subledger.token to subledger_authenticator;
+grant select (token_id, secret_sha256, scope, name, revoked_at, app) on subledger.token to subledger_authenticator;
 
 -- Repeatable ---------------------------------------------------------------------------------------------------------
 
@@ -2859,7 +2967,8 @@ comment on table subledger.token is
 comment on column subledger.token.token_id is 'Part of the token by which it is looked up; not secret';
 comment on column subledger.token.secret_sha256 is 'SHA-256 of the secret part, 32 random bytes';
 comment on column subledger.token.scope is
-  'publishable, for apps; submit, for handing receipts in; read; link, which includes both; webhooks, for endpoints; or '
+  'publishable, for apps; submit, for handing receipts in; read; link, which includes both; operate, for grants, '
+  'which includes link; webhooks, for endpoints; or '
   'admin, which includes all: see the routes in the OpenAPI document';
 comment on column subledger.token.name is 'Holder of the token, in the operator''s words';
 comment on column subledger.token.revoked_at is 'When it was revoked; null while it is active';
@@ -3088,11 +3197,16 @@ comment on column analyst.events.defects is 'Number of its fields that could not
 
 create or replace function analyst.store(original_transaction_id text) returns text
 language sql immutable parallel safe as $$
-  select case when original_transaction_id ~ '^[0-9]+$' then 'apple' else 'google' end
+  select
+    case
+      when original_transaction_id ~ '^[0-9]+$' then 'apple'
+      when original_transaction_id not like 'grant:%' then 'google'
+    end
 $$;
 
 comment on function analyst.store is
-  'The store of a subscription or one-time purchase: Apple''s ids are numbers, and Google''s purchase tokens are not';
+  'The store of a subscription or one-time purchase: Apple''s ids are numbers, and Google''s purchase tokens are '
+  'not; null for access that was given by hand';
 
 create or replace function analyst.refund(
   revocation_date timestamptz, revocation_type text, revocation_reason integer, is_upgraded boolean,
@@ -3234,6 +3348,7 @@ with period as (
     and offer_type is null
     and is_trial_period is not true
     and billing_plan_type is distinct from 'MONTHLY'
+    and in_app_ownership_type is distinct from 'GRANTED'
 ), counted as (
   select stream_id, product_id, length, count(*) as transactions
   from period
@@ -3303,7 +3418,7 @@ from subledger.access_period
 join subledger.stream using (stream_id)
 -- An outer join by key, so that the planner removes it if a query uses none of its columns.
 left join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
-where access_period.payer_state is not null
+where access_period.payer_state <> 'granted'
 union all
 select
   stream.app,
@@ -3819,7 +3934,7 @@ with held as (
   from subledger.access_period
   join subledger.ownership using (stream_id, original_transaction_id)
   join subledger.stream using (stream_id)
-  where access_period.payer_state not in ('family', 'assigned')
+  where access_period.payer_state not in ('family', 'assigned', 'granted')
   union all
   select
     stream.app, stream.environment, ownership.stream_id, ownership.customer_kind, ownership.customer_id,
@@ -4783,7 +4898,7 @@ cross join lateral (
   ) as refund
 ) as refunded
 where transaction.purchase_date is not null
-  and coalesce(transaction.in_app_ownership_type, '') not in ('FAMILY_SHARED', 'ASSIGNED')
+  and coalesce(transaction.in_app_ownership_type, '') not in ('FAMILY_SHARED', 'ASSIGNED', 'GRANTED')
   and not coalesce(transaction.offer_discount_type = 'FREE_TRIAL', transaction.is_trial_period, false)
   -- Of copies, a refunded one counts, else the first. An anti-join reads all purchases faster than a sort.
   and not exists (
@@ -6065,6 +6180,279 @@ $$;
 comment on function analyst.arppu_in is
   'Customers who paid in each month, what they paid in it, refunds deducted, and that for each of them, in one currency '
   'at the rates of each day. unconverted is the number of payments without a rate or a price';
+
+create or replace view analyst.store_reports as
+select
+  store_report.kind,
+  store_report.name,
+  store_report.first_day,
+  store_report.last_day,
+  store_report.rows,
+  store_report.imported_at,
+  lead(store_report.imported_at) over same_name as replaced_at,
+  store_report.sha256
+from subledger.store_report
+window same_name as (
+  partition by store_report.kind, store_report.name order by store_report.imported_at, store_report.sha256
+);
+
+comment on view analyst.store_reports is
+  'Files of the stores that `subledger report import` read, with those that were replaced';
+comment on column analyst.store_reports.first_day is 'See subledger.store_report';
+comment on column analyst.store_reports.replaced_at is
+  'When a file of the same kind and name was imported after it, so that this one does not count; null if none was';
+
+create or replace view analyst.store_report_rows as
+select
+  case when report.kind like 'apple%' then 'apple' else 'google' end as store,
+  report.kind,
+  report.name,
+  row.line,
+  row.day,
+  row.event,
+  row.app,
+  row.product_id,
+  row.apple_id,
+  row.country,
+  row.currency,
+  row.units,
+  row.amount,
+  row.proceeds,
+  row.proceeds_currency,
+  row.order_id,
+  row.fields
+from analyst.store_reports as report
+join subledger.store_report_row as row using (sha256)
+where report.replaced_at is null;
+
+comment on view analyst.store_report_rows is
+  'Rows of the files of the stores that count, see subledger.store_report_row';
+
+create or replace function analyst.report_differences_in(apple_zone text)
+returns table (
+  store text, day date, product_id text, country text, currency text, event text, order_id text,
+  reported_units numeric, our_units numeric, reported_amount numeric, our_amount numeric, reason text,
+  reported_lines text[], our_purchases text[]
+)
+language sql stable parallel safe as $$
+with covered as (
+  select distinct case kind when 'apple_sales' then 'apple' else 'google' end as store, day::date as day
+  from analyst.store_reports
+  cross join generate_series(first_day, last_day, interval '1 day') as day
+  where replaced_at is null
+    and kind in ('apple_sales', 'google_sales')
+), line as (
+  select
+    store, day, product_id, country, currency, case event when 'sale' then event else 'refund' end as event, units, amount,
+    name || ':' || line as place, coalesce(order_id, '') as order_id
+  from analyst.store_report_rows
+  where kind in ('apple_sales', 'google_sales')
+    and event in ('sale', 'refund', 'partial_refund')
+    and amount <> 0
+), payment as (
+  select
+    analyst.store(detail.original_transaction_id) as store, detail.product_id,
+    analyst.country(detail.storefront) as country, detail.currency, detail.price, detail.refund, detail.revocation_date,
+    detail.refunded_amount, detail.purchase_date, detail.transaction_id,
+    case
+      when analyst.store(detail.original_transaction_id) = 'apple' then coalesce(bought.quantity, 1)
+      else 1
+    end as units
+  from analyst.refund_rate_detail as detail
+  join subledger.transaction as bought using (stream_id, original_transaction_id, transaction_id)
+  where detail.environment = 'production'
+    and detail.price is distinct from 0
+), ours as (
+  select
+    payment.store,
+    (entry.at at time zone case payment.store when 'apple' then apple_zone else 'UTC' end)::date as day,
+    payment.product_id, payment.country, payment.currency, entry.event, entry.units, entry.amount,
+    payment.transaction_id, case payment.store when 'google' then payment.transaction_id else '' end as order_id
+  from payment
+  cross join lateral (
+    values
+      ('sale', payment.purchase_date, payment.units, payment.price),
+      (
+        'refund', case when payment.refund is not null then payment.revocation_date end,
+        case when payment.refund = 'full' then -payment.units else 0 end, -payment.refunded_amount
+      )
+  ) as entry (event, at, units, amount)
+  where entry.at is not null
+), reported as (
+  select
+    store, event, order_id, min(day) as day, min(product_id) as product_id, min(country) as country,
+    min(currency) as currency, sum(units) as units, sum(amount) as amount, array_agg(place order by place) as places
+  from line
+  group by store, event, order_id,
+    -- An order is compared as such, whatever else is said about it.
+    case order_id when '' then day end, case order_id when '' then product_id end,
+    case order_id when '' then country end, case order_id when '' then currency end
+), counted as (
+  select
+    store, event, order_id, min(day) as day, min(product_id) as product_id, min(country) as country,
+    min(currency) as currency, sum(units) as units,
+    -- One unknown price makes the sum unknown.
+    case when count(amount) = count(*) then sum(amount) end as amount,
+    array_agg(transaction_id order by transaction_id) as purchases
+  from ours
+  where exists (select from covered where covered.store = ours.store and covered.day = ours.day)
+    or ours.order_id <> '' and exists (
+      select from line where line.order_id = ours.order_id and line.event = ours.event
+    )
+  group by store, event, order_id, case order_id when '' then day end, case order_id when '' then product_id end,
+    case order_id when '' then country end, case order_id when '' then currency end
+), compared as (
+  select
+    coalesce(reported.store, counted.store) as store,
+    coalesce(reported.day, counted.day) as day,
+    coalesce(reported.product_id, counted.product_id) as product_id,
+    coalesce(reported.country, counted.country) as country,
+    coalesce(reported.currency, counted.currency) as currency,
+    coalesce(reported.event, counted.event) as event,
+    coalesce(reported.order_id, counted.order_id) as order_id,
+    coalesce(reported.units, 0) as reported_units,
+    coalesce(counted.units, 0) as our_units,
+    coalesce(reported.amount, 0) as reported_amount,
+    case when counted.store is null then 0 else counted.amount end as our_amount,
+    reported.store is not null as is_reported,
+    counted.store is not null as is_ours,
+    reported.day is distinct from counted.day as has_other_day,
+    reported.country is distinct from counted.country as has_other_country,
+    reported.currency is distinct from counted.currency as has_other_currency,
+    reported.product_id is distinct from counted.product_id as has_other_product,
+    coalesce(reported.places, '{}') as reported_lines,
+    coalesce(counted.purchases, '{}') as our_purchases
+  from reported
+  full join counted
+    on counted.store = reported.store
+    and counted.event = reported.event
+    and counted.order_id = reported.order_id
+    and (
+      case counted.order_id
+        when '' then concat_ws(chr(31), counted.day, counted.product_id, counted.country, counted.currency)
+        else ''
+      end
+    ) = (
+      case reported.order_id
+        when '' then concat_ws(chr(31), reported.day, reported.product_id, reported.country, reported.currency)
+        else ''
+      end
+    )
+), different as materialized (
+  select *
+  from compared
+  where not is_reported
+    or not is_ours
+    or reported_units <> our_units
+    or reported_amount <> our_amount
+    or has_other_country
+    or has_other_currency
+    or has_other_product
+)
+select
+  different.store, different.day, different.product_id, different.country, different.currency, different.event,
+  nullif(different.order_id, ''), different.reported_units, different.our_units, different.reported_amount,
+  different.our_amount,
+  case
+    when not exists (
+      select
+      from subledger.transaction
+      where transaction.product_id = different.product_id
+    ) then 'unknown_product'
+    when different.store = 'google' then
+      case
+        when not different.is_ours then 'unknown_order'
+        when not different.is_reported and different.day > (
+          select max(covered.day) - 3
+          from covered
+          where covered.store = 'google'
+        ) then 'not_reported_yet'
+        when not different.is_reported then 'not_reported'
+        when different.has_other_product then 'other_product'
+        when different.has_other_country then 'other_country'
+        when different.has_other_currency then 'other_currency'
+        else 'other_amount'
+      end
+    when different.reported_units = different.our_units and different.is_reported and different.is_ours
+      then 'other_amount'
+    when exists (
+      select
+      from different as other
+      where other.store = different.store
+        and other.event = different.event
+        and other.product_id = different.product_id
+        and other.country is not distinct from different.country
+        and other.currency = different.currency
+        and other.day between different.day - 1 and different.day + 1
+        and other.day <> different.day
+        and other.reported_units - other.our_units = different.our_units - different.reported_units
+    ) then 'neighbouring_day'
+    when exists (
+      select
+      from different as other
+      where other.store = different.store
+        and other.event = different.event
+        and other.product_id = different.product_id
+        and other.day = different.day
+        and (other.country is distinct from different.country or other.currency <> different.currency)
+        and other.reported_units - other.our_units = different.our_units - different.reported_units
+    ) then 'other_country'
+    when exists (
+      select
+      from analyst.store_reports as earlier
+      join subledger.store_report_row as row using (sha256)
+      where earlier.replaced_at is not null
+        and earlier.kind = 'apple_sales'
+        and row.day = different.day
+        and row.event = different.event
+        and row.product_id = different.product_id
+        and row.country is not distinct from different.country
+        and row.currency = different.currency
+      group by earlier.sha256
+      having sum(row.units) = different.our_units
+    ) then 'restated'
+    else 'unexplained'
+  end,
+  different.reported_lines, different.our_purchases
+from different
+$$;
+
+comment on function analyst.report_differences_in is
+  'Where the stores'' sales reports and the ledger differ, on the days of which a report was imported: Apple''s by '
+  'day, '
+  'product, country and currency, Google''s by order. Of environment production, without what costs nothing. '
+  'apple_zone is '
+  'the time zone of the days in Apple''s reports; those of Google Play are UTC. reason: unknown_product, no event '
+  'of the log '
+  'has it; unknown_order, none has this order; not_reported, the report lacks it; not_reported_yet, the same in '
+  'its last '
+  'three days; other_product, other_country, other_currency, other_amount; neighbouring_day, the day before or after '
+  'differs by as much in the other direction, so the time zone or the hour of processing does; restated, an '
+  'earlier file of '
+  'the same name agreed; unexplained. our_purchases are the transactions of the ledger behind the row, '
+  'reported_lines those '
+  'of the files';
+
+create or replace view analyst.report_differences as
+select
+  store, day, product_id, country, currency, event, order_id, reported_units, our_units, reported_amount, our_amount,
+  reason, reported_lines, our_purchases
+from analyst.report_differences_in('America/Los_Angeles');
+
+comment on view analyst.report_differences is
+  'Where the stores'' sales reports and the ledger differ; Apple''s days are those of Pacific Time, see '
+  'report_differences_in. Empty if all agree';
+comment on column analyst.report_differences.day is 'By the store''s calendar';
+comment on column analyst.report_differences.country is 'ISO 3166-1 alpha-3';
+comment on column analyst.report_differences.event is 'sale or refund';
+comment on column analyst.report_differences.order_id is
+  'Order of Google Play; null for Apple, whose reports name none';
+comment on column analyst.report_differences.reported_units is 'Negative for refunds';
+comment on column analyst.report_differences.our_amount is
+  'In the currency unit; null if the price of a purchase is unknown, as in V1';
+comment on column analyst.report_differences.reason is 'See report_differences_in';
+comment on column analyst.report_differences.reported_lines is 'Name of the file and line';
+comment on column analyst.report_differences.our_purchases is 'Their transaction ids';
 
 create or replace view analyst.apple_deliveries as
 select

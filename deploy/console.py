@@ -28,6 +28,7 @@ with open(IDS_FILE) as file:
 STREAM = "stream=" + urllib.parse.quote("production:com.example.magazine", safe="")
 PAGES = {
     "overview": "/console", "customer": f"/console/customers/{IDS['subscription']}?as=subscription&{STREAM}",
+    "backend": f"/console/customers/{urllib.parse.quote(IDS['backend'], safe='')}?as=link&{STREAM}",
     "subscription": f"/console/subscriptions/{IDS['subscription']}?{STREAM}", "events": f"/console/events?{STREAM}",
     "event": f"/console/events/{IDS['position']}?{STREAM}",
     "active": f"/console/figures/active?from=2025-03-01&to=2025-05-31&{STREAM}",
@@ -291,6 +292,47 @@ def step_endpoint(driver):
         receiver.shutdown()
 
 
+def step_grant(driver):
+    """Gives ten days to a customer, sees them, and takes them back; each is shown before it is done."""
+    path = f"/console/customers/{urllib.parse.quote(IDS['backend'], safe='')}?as=link&{STREAM}"
+
+    def look(name):
+        for scheme in ("light", "dark"):
+            emulate(driver, prefers_color_scheme=scheme)
+            problems = axe(driver, f"{name}, {scheme}")
+            shot(driver, f"{name}-{scheme}", height=1400)
+            assert not problems, "\n".join(problems)
+        emulate(driver)
+
+    def fill(form, **fields):
+        for name, text in fields.items():
+            form.find_element(By.NAME, name).send_keys(text)
+
+    def grants(d):
+        d.get(BASE + path)
+        return d.find_element(By.XPATH, "//section[h2[text()='Given by hand']]").text
+
+    driver.get(BASE + path)
+    fill(driver.find_element(By.CSS_SELECTOR, "main form[action$='/grants']"), entitlement=IDS["entitlement"], reason="support case 4711")
+    driver.find_element(By.XPATH, "//button[text()='Give access…']").click()
+    wait(driver, "what it does is shown", lambda d: "What this does" in d.page_source)
+    look("grant-preview")
+    assert "support case 4711" not in grants(driver), "the preview did it"
+    fill(driver.find_element(By.CSS_SELECTOR, "main form[action$='/grants']"), entitlement=IDS["entitlement"], reason="support case 4711")
+    driver.find_element(By.XPATH, "//button[text()='Give access…']").click()
+    wait(driver, "what it does is shown", lambda d: "What this does" in d.page_source)
+    driver.find_element(By.XPATH, "//button[text()='Give access']").click()
+    wait(driver, "the grant is on the page", lambda d: "support case 4711" in grants(d))
+    look("grant")
+    fill(driver.find_element(By.CSS_SELECTOR, ".answers form[action$='/grants']"), reason="wrong account")
+    driver.find_element(By.XPATH, "//button[text()='Take back…']").click()
+    wait(driver, "what it does is shown", lambda d: "That ends now." in d.page_source)
+    driver.find_element(By.XPATH, "//button[text()='Take it back']").click()
+    wait(driver, "it is taken back", lambda d: "wrong account" in grants(d))
+    look("grant-revoked")
+    assert not driver.find_elements(By.XPATH, "//button[text()='Take back…']"), "it can be taken back twice"
+
+
 def step_live(driver):
     driver.get(BASE + "/console")
     live = driver.find_element(By.ID, "live")
@@ -385,7 +427,7 @@ STEPS = [
     ("find a customer by each kind of id", step_every_id, True),
     ("follow a number to its events", step_number_to_events, True), ("both clocks", step_both_clocks, True),
     ("why", step_why, True),
-    ("endpoints", step_endpoint, True), ("keyboard alone", step_keyboard, True), ("live", step_live, True), ("content security policy", step_confined, True),
+    ("endpoints", step_endpoint, True), ("give access and take it back", step_grant, True), ("keyboard alone", step_keyboard, True), ("live", step_live, True), ("content security policy", step_confined, True),
     ("valid HTML below 100 KB", step_valid, True), ("320 pixels", step_narrow, True),
     ("names and contrast, light and dark", step_colours, True), ("forced colours", step_forced_colours, True),
     ("without script", step_without_script, False),

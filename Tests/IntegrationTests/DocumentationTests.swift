@@ -8,7 +8,7 @@ struct DocumentationTests {
     /// commands are in `notRun`.
     static let run = [
         "README", "GettingStarted", "Operating", "Configuration", "Security", "Simulator", "HTTPAPI", "SQL", "Receipts",
-        "Webhooks", "Deliveries", "RefundRequests", "Evidence", "Conformance",
+        "Webhooks", "Deliveries", "RefundRequests", "Evidence", "Conformance", "Export",
     ]
 
     /// The first command of each block that is marked as not run, so that a block cannot be left out by mistake.
@@ -26,6 +26,7 @@ struct DocumentationTests {
         "ConnectingTheAppStore": ["curl"],
         "ConnectingGooglePlay": ["curl"],
         "Explanations": ["subledger explain"],
+        "Export": ["psql -c"],
         "Offers": ["curl"],
         "Switching": ["subledger import", "subledger compare-access"],
         "Security": ["subledger inspect"],
@@ -34,7 +35,7 @@ struct DocumentationTests {
         "Deliveries": ["subledger audit", "subledger probe"],
         "Money": ["subledger rate import"],
         "RefundRequests": ["curl -s -X PUT", "curl -s -X PUT"],
-        "OperatorWrites": ["subledger extend", "subledger extend", "subledger account-token"],
+        "OperatorWrites": ["subledger extend", "subledger extend", "subledger account-token", "subledger grant"],
         "Simulator": ["store-simulator --in-step"],
         "Conformance": ["deploy/conformance", "deploy/conformance --write-setup"],
         "Performance": [

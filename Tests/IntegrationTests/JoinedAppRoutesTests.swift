@@ -47,6 +47,23 @@ struct JoinedAppRoutesTests {
         }
     }
 
+    @Test("what is given to a customer of one app counts through the other one, too")
+    func granted() async throws {
+        try await Self.withBoth { server, _ async throws in
+            let given = try await server.owner.put(
+                #"{"entitlement":"plus","until":null,"reason":"press"}"#,
+                to: "/customers/u-1/grants/g-1?\(Self.apple)")
+            try await server.isFolded()
+            let there = try await server.backend.get("/customers/\(Self.token)/entitlements?\(Self.google)")
+            let why = try await server.backend.get(
+                "/customers/\(Self.token)/explanation?\(Self.google)&entitlement=plus")
+
+            #expect(given.status == 200, "\(given.body)")
+            #expect(Self.names(there).contains("plus com.example.magazine"), "\(there.body)")
+            #expect(why.body.contains("was given by hand"), "\(why.body)")
+        }
+    }
+
     private static func names(_ answer: HTTPAnswer) -> [String] {
         let given = answer.json["entitlements"] as? [[String: Any]] ?? []
         return given.map { "\($0["entitlement"] ?? "") \((($0["joined"] as? [String: Any])?["app"]) ?? "own")" }

@@ -4,7 +4,7 @@ import Testing
 
 @Suite("The OpenAPI document matches the private listener")
 struct OpenAPITests {
-    private static let scopes: Set = ["publishable", "submit", "read", "link", "webhooks", "admin"]
+    private static let scopes: Set = ["publishable", "submit", "read", "link", "operate", "webhooks", "admin"]
 
     @Test("the document and the router have the same paths and methods")
     func operations() async throws {

@@ -54,7 +54,7 @@ struct TestBundle {
         now: @escaping @Sendable () -> Instant = { Self.now }, database: ConnectionConfiguration? = nil,
         health: [HealthCheck] = [], quarantine bounds: QuarantineBounds = .standard,
         transport: ConsoleTransport = .loopback, patience: Duration = .seconds(60),
-        assertions: [String: AssertionKeys] = [:],
+        assertions: [String: AssertionKeys] = [:], hasActs: Bool = true,
         _ test: (TestBundle) async throws -> Void
     ) async throws {
         guard let database else {
@@ -62,7 +62,7 @@ struct TestBundle {
                 try await withServer(
                     apps: apps, roots: roots, store: store, api: api, googleApps: googleApps, now: now,
                     database: database, health: health, quarantine: bounds, transport: transport,
-                    patience: patience, assertions: assertions, test)
+                    patience: patience, assertions: assertions, hasActs: hasActs, test)
             }
         }
         let logs = LogRecorder()
@@ -100,6 +100,7 @@ struct TestBundle {
             links: LinkService(log: linkLog, appender: appender, apps: Set(googleApps.map(\.packageName))),
             clock: clock,
             random: { 0 }, logger: logger)
+        sources.grants = GrantService(pool: reader, links: links, appender: appender)
         let queue = ReceiptQueue(service: handIns, clock: clock, logger: logger)
         let signal = ChangeSignal(listener: database.with(role: "subledger_reader"), logger: logger)
         let publicPort = AsyncStream<Int>.makeStream()
@@ -127,11 +128,13 @@ struct TestBundle {
             store: EndpointStore(pool: editor),
             keyFile: WebhookKeyFile(path: TestFolder.path("webhook-keys-\(UUID().uuidString).json")),
             settings: EndpointClientSettings(allowsPrivate: true), apps: Set(apps.map(\.bundleId)), now: now)
+        var acts = ConsoleActs()
+        (acts.isOn, acts.grants) = (hasActs, sources.grants)
         let console = ConsoleRoutes(
             tokens: tokens, sessions: ConsoleSessions(pool: authenticator), transport: transport,
             reader: ConsoleReader(pool: reader), log: log, customers: CustomerReader(pool: reader),
             subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
-            figures: FigureReader(pool: reader), endpoints: endpoints, metrics: registry,
+            figures: FigureReader(pool: reader), endpoints: endpoints, acts: acts, metrics: registry,
             health: health + [.database(log)], loginPause: .zero, now: now, logger: logger)
         let asked = AskedApps(
             withoutReceipt: Set(apps.serverAPIKeys.keys),

@@ -76,7 +76,7 @@ struct TokenTests {
         }
     }
 
-    @Test("read and submit include no other scope, link includes both, webhooks none, and admin all")
+    @Test("read and submit include no other scope, link includes both, operate link, webhooks none, and admin all")
     func scopes() async throws {
         let tokens = TokenScope.allCases.map { scope in
             var random = SystemRandomNumberGenerator()
@@ -88,7 +88,7 @@ struct TokenTests {
         let routes = PrivateRoutes(tokens: cache, logger: LogRecorder().logger)
         for (name, group) in [
             ("submit", routes.submit), ("read", routes.read), ("link", routes.link),
-            ("webhooks", routes.webhooks), ("admin", routes.admin),
+            ("operate", routes.operate), ("webhooks", routes.webhooks), ("admin", routes.admin),
         ] {
             group.get("/\(name)") { _, _ in Response(status: .ok) }
         }
@@ -103,7 +103,7 @@ struct TokenTests {
         for (_, token) in tokens {
             let client = HTTPClient(port: listening, token: token.text)
             answers.append([])
-            for path in ["/submit", "/read", "/link", "/webhooks", "/admin"] {
+            for path in ["/submit", "/read", "/link", "/operate", "/webhooks", "/admin"] {
                 let answer = try await client.get(path)
                 answers[answers.count - 1].append(answer.status)
                 if answer.status == 403 {
@@ -115,11 +115,12 @@ struct TokenTests {
         running.cancel()
         _ = await running.result
 
-        #expect(TokenScope.allCases == [.publishable, .submit, .read, .link, .webhooks, .admin])
+        #expect(TokenScope.allCases == [.publishable, .submit, .read, .link, .operate, .webhooks, .admin])
         #expect(
             answers == [
-                [403, 403, 403, 403, 403], [200, 403, 403, 403, 403], [403, 200, 403, 403, 403],
-                [200, 200, 200, 403, 403], [403, 403, 403, 200, 403], [200, 200, 200, 200, 200],
+                [403, 403, 403, 403, 403, 403], [200, 403, 403, 403, 403, 403], [403, 200, 403, 403, 403, 403],
+                [200, 200, 200, 403, 403, 403], [200, 200, 200, 200, 403, 403], [403, 403, 403, 403, 200, 403],
+                [200, 200, 200, 200, 200, 200],
             ])
     }
 

@@ -94,6 +94,10 @@ extension ExplanationExample {
             rule: .owned, reports: [oneTime("atlas", "Non-Consumable")], entitlement: "atlas", at: "2030-01-01",
             active: true, positions: [1]),
         ExplanationExample(
+            rule: .granted,
+            reports: [Told("2026-01-01", [changed(rowA) { $0.inAppOwnershipType = Transaction.granted }])],
+            at: "2026-01-15", active: true, positions: [1]),
+        ExplanationExample(
             rule: .nonRenewingDuration, reports: [oneTime("season", "Non-Renewing Subscription")],
             products: ProductCatalog(["season": .nonRenewing(CalendarDuration(iso8601: "P3M")!)]),
             entitlement: "season", at: "2026-03-31", active: true, positions: [1]),

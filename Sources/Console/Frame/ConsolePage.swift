@@ -48,6 +48,8 @@ package struct PageFrame: Sendable {
     package let now: Instant
     package let csrf: String
     package let isAdmin: Bool
+    /// Whether the session may act for customers here.
+    package let mayAct: Bool
     package let theme: Theme
     package let hasKeys: Bool
 
@@ -57,7 +59,7 @@ package struct PageFrame: Sendable {
 
     package init(
         address: Address, streams: [StreamState], stream: StreamState?, now: Instant, csrf: String, isAdmin: Bool,
-        theme: Theme, hasKeys: Bool
+        mayAct: Bool = false, theme: Theme, hasKeys: Bool
     ) {
         self.address = address
         self.streams = streams
@@ -65,6 +67,7 @@ package struct PageFrame: Sendable {
         self.now = now
         self.csrf = csrf
         self.isAdmin = isAdmin
+        self.mayAct = mayAct
         self.theme = theme
         self.hasKeys = hasKeys
     }

@@ -90,6 +90,9 @@ package struct CustomerPage: ConsolePage {
         ClocksForm(at: at, knownAt: knownAt, address: address).write(to: &html)
         writeIdentity(frame, to: &html)
         writeEntitlements(frame, to: &html)
+        GrantSection(
+            customerId: customer.customer.kind == .link ? customer.customer.id.text : nil, customer.lines
+        ).write(in: frame, to: &html)
         writePictures(frame, to: &html)
         writeTotals(frame, to: &html)
         for table in tables(here: { self.frame(frame, of: $1).here($0) }) { table.write(on: address, to: &html) }

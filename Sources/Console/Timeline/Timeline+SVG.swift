@@ -24,7 +24,8 @@ extension Timeline {
             html.element("svg", attributes) { html in
                 html.element("title", [.text(.id, title)], text: "Timeline of \(subscription.originalTransactionId)")
                 html.element("desc", text: "The tables below hold the same periods, purchases and events.")
-                Self.writePatterns(to: &html)
+                // The pictures of a page share them: an id is unique.
+                if number == 0 { Self.writePatterns(to: &html) }
                 writeAxis(to: &html)
                 for (index, lane) in Self.lanes.enumerated() {
                     html.element(
@@ -239,6 +240,7 @@ extension Timeline {
 
     private func purchaseWords(_ row: Subscription.ResolvedTransaction, _ date: Instant) -> String {
         let refund = row.settled.isRefunded ? ", refunded" : ""
+        if row.transaction.isGranted { return "Given \(date.longText)" }
         if row.transaction.isAssigned { return "Assigned \(date.longText)" }
         if row.transaction.isFamilyShared { return "Shared \(date.longText)\(refund)" }
         if subscription.isCopy(row) { return "Restored \(date.longText)\(refund)" }

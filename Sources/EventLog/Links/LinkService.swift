@@ -21,7 +21,7 @@ struct LinkEvent: ProvenEvent {
 /// Appends customer links to the log unless they equal the current ones, or name what another customer owns and may
 /// keep.
 package struct LinkService: Sendable {
-    private let log: LogReader
+    let log: LogReader
     private let appender: Appender
     /// Bundle ids of the apps for which links are accepted.
     package let apps: Set<String>
@@ -118,7 +118,7 @@ package struct LinkService: Sendable {
         return .stated(position: links.position, isNew: false)
     }
 
-    private func append(
+    func append(
         _ statement: LinkStatement, in stream: StreamKey, receivedAt: Instant
     ) async -> Result<Outcome, AppendError> {
         do throws(AppendError) {

@@ -42,8 +42,8 @@ extension LogReader {
             guard let document = try? JSONDocument(facts.utf8), let stated = try? Facts(json: document.root).link else {
                 throw PostgresError(.decoding)
             }
-            if stated.isComplete { positions = [:] }
-            for key in stated.links where isComplete || wanted.contains(key) { positions[key] = position }
+            if stated.isComplete { positions = positions.filter { $0.key.isGrant } }
+            for key in stated.links where isComplete ? !key.isGrant : wanted.contains(key) { positions[key] = position }
             last = position
         }
         return PlacedLinks(
@@ -72,6 +72,7 @@ extension LogReader {
                 join subledger.customer_link using (stream_id)
                 where customer_link.backend_customer_id = $3
                   and customer_link.replaced_position is null
+                  and customer_link.id not like 'grant:%'
                   and $6
                 limit $7
               ) as complete

@@ -34,6 +34,8 @@ package struct ConsoleSecret: Sendable {
 /// A login to the console that is in force.
 package struct ConsoleSession: Sendable {
     package let tokenId: String
+    /// The holder of the token, in the operator's words.
+    package let name: String
     package let scope: TokenScope
     /// Forms that change something must contain it.
     package let csrf: String
@@ -100,8 +102,9 @@ package struct ConsoleSessions: Sendable {
         let isStale: Bool
         do throws(PostgresError) {
             let (tokenId, csrf): (String, String) = (try row.value(at: 0), try row.value(at: 2))
+            let name: String = try row.value(at: 4)
             session = TokenScope(rawValue: try row.value(at: 1)).map {
-                ConsoleSession(tokenId: tokenId, scope: $0, csrf: csrf)
+                ConsoleSession(tokenId: tokenId, name: name, scope: $0, csrf: csrf)
             }
             isStale = try row.value(at: 3)
         } catch {
@@ -162,7 +165,7 @@ private enum ConsoleSessionStatements {
         "console_session_find",
         """
         select console_session.token_id, token.scope, console_session.csrf,
-          console_session.seen < now() - interval '1 minute'
+          console_session.seen < now() - interval '1 minute', token.name
         from subledger.console_session
         join subledger.token using (token_id)
         where console_session.session_sha256 = $1

@@ -9,6 +9,8 @@ package enum TokenScope: String, Sendable, CaseIterable {
     case read
     /// Set which ids belong to a customer, and answer refund requests. Includes `read` and `submit`.
     case link
+    /// Act for customers: give access by hand and take it back. Includes `link`.
+    case operate
     /// Add, change and test the endpoints to which changes are delivered. A token that may do that can have all
     /// changes sent to any place.
     case webhooks
@@ -19,7 +21,8 @@ package enum TokenScope: String, Sendable, CaseIterable {
     package func includes(_ other: TokenScope) -> Bool {
         switch self {
         case .publishable, .submit, .read, .webhooks: other == self
-        case .link: other != .admin && other != .webhooks
+        case .link: other != .admin && other != .webhooks && other != .operate
+        case .operate: other != .admin && other != .webhooks
         case .admin: true
         }
     }

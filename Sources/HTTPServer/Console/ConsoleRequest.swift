@@ -17,11 +17,23 @@ struct ConsoleRequest: Sendable {
     /// The address of the page with the parameters of the request.
     let address: Address
     let preferences: ConsolePreferences
+    /// Whether people can act for customers on this server.
+    let hasActs: Bool
 
     var frame: PageFrame {
         PageFrame(
             address: address, streams: streams, stream: stream, now: now, csrf: session.csrf,
-            isAdmin: session.scope.includes(.admin), theme: preferences.theme, hasKeys: preferences.hasKeys)
+            isAdmin: session.scope.includes(.admin), mayAct: hasActs && session.scope.includes(.operate),
+            theme: preferences.theme, hasKeys: preferences.hasKeys)
+    }
+
+    /// The chosen stream, and its key.
+    func someStreamKey() throws(ConsoleProblem) -> (StreamState, StreamKey) {
+        let stream = try someStream()
+        guard let environment = Environment(rawValue: stream.environment) else {
+            throw ConsoleProblem(.notFound, "No such stream", "The environment is of a newer release.")
+        }
+        return (stream, StreamKey(app: stream.app, environment: environment))
     }
 
     /// The chosen stream, for pages that show nothing without one.

@@ -159,7 +159,7 @@ extension ConsoleRoutes {
         }.map(\.2)
     }
 
-    private static func found<Value>(_ answer: CustomerReader.Answer<Value>) -> Value? {
+    static func found<Value>(_ answer: CustomerReader.Answer<Value>) -> Value? {
         if case .found(let value) = answer { value } else { nil }
     }
 
@@ -245,7 +245,7 @@ extension ConsoleRoutes {
 }
 
 extension String {
-    fileprivate var trimmed: String? {
+    var trimmed: String? {
         var text = Substring(self)
         while let first = text.first, first.isWhitespace { text.removeFirst() }
         while let last = text.last, last.isWhitespace { text.removeLast() }

@@ -17,6 +17,7 @@ package struct ConsoleRoutes: Sendable {
     let products: ProductStore
     let figures: FigureReader
     let endpoints: EndpointAdmin
+    let acts: ConsoleActs
     let metrics: MetricsRegistry
     let health: [HealthCheck]
     let now: @Sendable () -> Instant
@@ -24,11 +25,13 @@ package struct ConsoleRoutes: Sendable {
 
     /// - Parameters:
     ///   - tokens: The active tokens.
+    ///   - acts: What people can do for customers.
     ///   - loginPause: Before the answer to a failed login.
     package init(
         tokens: TokenCache, sessions: ConsoleSessions, transport: ConsoleTransport, reader: ConsoleReader,
         log: LogReader, customers: CustomerReader, subscriptions: SubscriptionReader, products: ProductStore,
-        figures: FigureReader, endpoints: EndpointAdmin, metrics: MetricsRegistry, health: [HealthCheck],
+        figures: FigureReader, endpoints: EndpointAdmin, acts: ConsoleActs = ConsoleActs(), metrics: MetricsRegistry,
+        health: [HealthCheck],
         loginPause: Duration = Limits.consoleLoginPause, now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         gate = ConsoleGate(tokens: tokens, sessions: sessions, transport: transport, pause: loginPause)
@@ -39,6 +42,7 @@ package struct ConsoleRoutes: Sendable {
         self.products = products
         self.figures = figures
         self.endpoints = endpoints
+        self.acts = acts
         self.metrics = metrics
         self.health = health
         self.now = now
@@ -75,6 +79,11 @@ package struct ConsoleRoutes: Sendable {
             Address("customers", try Self.id("id", $0))
         } page: { visit, context in
             try await customer(visit, id: try Self.id("id", context))
+        }
+        console.post("/console/customers/:id/grants") { request, context in
+            await posting(request) { session in
+                try await changeGrants(request, session, id: try Self.id("id", context))
+            }
         }
         get(
             "/console/subscriptions/:id", routes, keeping: ["at", "knownAt", "from", "to"]
@@ -215,7 +224,7 @@ package struct ConsoleRoutes: Sendable {
         }
         return ConsoleRequest(
             session: session, query: query, streams: streams, stream: chosen, now: now(),
-            address: address.with("stream", chosen?.text), preferences: preferences)
+            address: address.with("stream", chosen?.text), preferences: preferences, hasActs: acts.isOn)
     }
 
     /// Turns errors into pages without a session's frame.
@@ -255,11 +264,14 @@ package struct ConsoleRoutes: Sendable {
         }
     }
 
-    /// Answers a form with which an administrator changes something.
+    /// Answers a form that changes something.
     ///
-    /// - Parameter what: What it changes, in the plural.
+    /// - Parameters:
+    ///   - what: What it changes, in the plural.
+    ///   - scope: What the session's token must include.
     func changing(
-        _ what: String, _ request: Request, _ session: ConsoleSession, at address: Address,
+        _ what: String, _ request: Request, _ session: ConsoleSession, needing scope: TokenScope = .admin,
+        at address: Address,
         _ change: (ConsoleQuery, ConsoleRequest) async throws -> Response
     ) async throws -> Response {
         let form = try await gate.form(of: request, in: session)
@@ -267,8 +279,9 @@ package struct ConsoleRoutes: Sendable {
             form, session, address: address,
             preferences: ConsolePreferences(ConsoleGate.cookie(ConsolePreferences.cookie, of: request)))
         do {
-            guard session.scope.includes(.admin) else {
-                throw ConsoleProblem(.forbidden, "Not changed", "Changing \(what) needs a token of scope admin.")
+            guard session.scope.includes(scope) else {
+                throw ConsoleProblem(
+                    .forbidden, "Not changed", "Changing \(what) needs a token of scope \(scope.rawValue).")
             }
             return try await change(form, visit)
         } catch let problem as ConsoleProblem {

@@ -56,6 +56,7 @@ extension PrivateRoutes {
         let purchases = PurchaseReader(subscriptions: subscriptions, customers: customers, now: now)
         HandInRoutes(sources: handIns, purchases: purchases, log: log).add(to: self)
         ImportRoutes(importer: handIns.imports).add(to: self)
+        GrantRoutes(grants: handIns.grants, now: now).add(to: self)
         EventRoutes(log: log).add(to: self)
         StreamRoutes(log: log, key: headKey, now: now).add(to: self)
         KeyRoutes(key: headKey).add(to: self)

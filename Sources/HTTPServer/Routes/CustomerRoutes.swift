@@ -193,6 +193,11 @@ struct CustomerRoutes: Sendable {
             let statement = try LinkStatement(
                 backendCustomerId: id, json: json, isComplete: isComplete,
                 basis: try LinkStatement.transfer(json) ? .transfer : .statement)
+            if let grant = statement.links.first(where: \.isGrant) {
+                throw RequestQuery.Malformed(
+                    problem: "a grant is not linked: give it to the customer instead",
+                    field: LinkStatement.field(of: grant, in: json) ?? "links")
+            }
             let outcome = try await links.state(statement, in: stream, receivedAt: now())
             switch outcome {
             case .contested(let key):

@@ -16,6 +16,8 @@ package struct HandInSources: Sendable {
     package var purchases: (any HandInSource)?
     /// `POST /imports`: purchases of many customers.
     package var imports: (any PurchaseImport)?
+    /// Access that is given by hand.
+    package var grants: GrantService?
 
     package init() {}
 }

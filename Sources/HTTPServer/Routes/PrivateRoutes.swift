@@ -12,6 +12,7 @@ package struct PrivateRoutes {
     let submit: Group
     let read: Group
     let link: Group
+    let operate: Group
     let webhooks: Group
     let admin: Group
     /// Like `submit` and `read`, and for apps too: see ``AppUser``.
@@ -30,6 +31,7 @@ package struct PrivateRoutes {
         submit = router.group().add(middleware: RequiresScope(scope: .submit, tokens: tokens))
         read = router.group().add(middleware: RequiresScope(scope: .read, tokens: tokens))
         link = router.group().add(middleware: RequiresScope(scope: .link, tokens: tokens))
+        operate = router.group().add(middleware: RequiresScope(scope: .operate, tokens: tokens))
         webhooks = router.group().add(middleware: RequiresScope(scope: .webhooks, tokens: tokens))
         admin = router.group().add(middleware: RequiresScope(scope: .admin, tokens: tokens))
         apps = (

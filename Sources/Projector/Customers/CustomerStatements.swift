@@ -153,7 +153,7 @@ enum CustomerStatements {
         """)
 
     /// Ends the links of some customers, each at the position of its new complete statement, and returns the links that
-    /// it ended.
+    /// it ended. Grants are no links of the backend's, and stay.
     static let replaceLinks = Statement(
         "customer_replace_links",
         """
@@ -163,6 +163,7 @@ enum CustomerStatements {
         where customer_link.stream_id = $1
           and customer_link.backend_customer_id = input.backend_customer_id
           and customer_link.replaced_position is null
+          and customer_link.id not like 'grant:%'
         returning customer_link.backend_customer_id, customer_link.kind, customer_link.id
         """)
 

@@ -198,6 +198,15 @@ package struct Settings {
         return front
     }
 
+    /// Whether people can act for customers in the console.
+    package func consoleActs() throws(SettingError) -> Bool {
+        switch text(["console", "acts"]) {
+        case "on", nil: return true
+        case "off": return false
+        case let name?: throw SettingError(description: "console acts \"\(name)\": expected on or off")
+        }
+    }
+
     /// The names by which browsers and monitoring know the private listener.
     package var privateNames: [String] { Self.list(text(["private", "names"])) ?? [] }
 

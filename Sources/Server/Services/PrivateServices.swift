@@ -22,13 +22,15 @@ package struct PrivateServices {
         package var headKey: HeadKey?
         /// By app: the keys of assertions about its users.
         let assertionKeys: [String: AssertionKeys]
+        /// Whether people can act for customers in the console.
+        let hasConsoleActs: Bool
         /// Called with the port once connections are accepted.
         let onListening: @Sendable (Int) -> Void
 
         package init(
             address: ListenAddress, identity: TLSIdentity? = nil, connectionsPerAddress: Int,
             front: ConsoleTransport.Front? = nil, names: [String] = [], assertionKeys: [String: AssertionKeys] = [:],
-            onListening: @escaping @Sendable (Int) -> Void = { _ in }
+            hasConsoleActs: Bool = true, onListening: @escaping @Sendable (Int) -> Void = { _ in }
         ) {
             self.address = address
             self.identity = identity
@@ -37,6 +39,7 @@ package struct PrivateServices {
                 transport: ConsoleTransport(host: address.host, hasTLS: identity != nil, front: front),
                 names: [address.host] + names)
             self.assertionKeys = assertionKeys
+            self.hasConsoleActs = hasConsoleActs
             self.onListening = onListening
         }
     }
@@ -69,12 +72,15 @@ package struct PrivateServices {
             let endpoints = EndpointAdmin(
                 store: EndpointStore(pool: productPool), keyFile: outbound.keyFile, settings: outbound.client,
                 apps: apps, now: now)
+            var acts = ConsoleActs()
+            acts.isOn = settings.hasConsoleActs
+            acts.grants = handIns.grants
             let console = ConsoleRoutes(
                 tokens: tokens, sessions: ConsoleSessions(pool: authenticatorPool),
                 transport: settings.browsers.transport,
                 reader: ConsoleReader(pool: pool), log: log, customers: customers, subscriptions: subscriptions,
                 products: products, figures: FigureReader(pool: figurePool), endpoints: endpoints,
-                metrics: metrics, health: health, now: now, logger: logger)
+                acts: acts, metrics: metrics, health: health, now: now, logger: logger)
             routes = PrivateRoutes(
                 tokens: tokens, appGate: AppGate(keys: settings.assertionKeys, now: now), browsers: settings.browsers,
                 log: log, subscriptions: subscriptions, products: products, customers: customers,

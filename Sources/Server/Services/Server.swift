@@ -95,6 +95,10 @@ package struct Server {
         ]
         var sources = receipts?.handIns ?? HandInSources()
         sources.purchases = handIns?.purchases
+        if roles.contains(.reader), let appending {
+            sources.grants = GrantServices.service(
+                apps: apps, googleApps: googleApps, appender: appending.appender, database: database, logger: logger)
+        }
         if roles.contains(.reader), let store, let appending {
             sources.imports = ImportServices.importer(
                 sources, apps: apps, googleApps: googleApps, store: store, appender: appending.appender,

@@ -98,8 +98,9 @@ extension AccessPeriod {
         }
         var end: Instant
         var cause = Cause.paid
-        let rule: ExplanationRule
-        switch (transaction.expiresDate, kind) {
+        var rule: ExplanationRule
+        // Whatever a product of the same name is, what was given without an end has none.
+        switch (transaction.expiresDate, transaction.isGranted ? .nonConsumable : kind) {
         case (let expires?, _): (end, rule) = (expires, .paid)
         case (nil, .nonRenewing(let duration)): (end, rule) = (start.advanced(by: duration), .nonRenewingDuration)
         case (nil, .nonConsumable):
@@ -112,6 +113,7 @@ extension AccessPeriod {
             rules.collect(.withoutAccess(.noAccessKind, transaction, position))
             return nil
         }
+        if transaction.isGranted { rule = .granted }
         if transaction.isRefunded { return nil }
         guard start < end else {
             rules.collect(.withoutAccess(.noDuration, transaction, at: start, position))

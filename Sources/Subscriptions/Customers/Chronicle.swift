@@ -111,6 +111,7 @@ struct Chronicle {
         case .grace: return "the renewal failed: grace began"
         case .family: return "shared by a family member"
         case .assigned: return "assigned by an organization or a group"
+        case .granted: return "given by hand"
         case .trial: return "free trial began"
         case .paying, nil: break
         }

@@ -54,7 +54,8 @@ package struct CustomerLinks: Sendable {
             for key in statement.links {
                 links.append(
                     Link(
-                        backendCustomerId: customer, key: key, position: position, replacedPosition: next[customer],
+                        backendCustomerId: customer, key: key, position: position,
+                        replacedPosition: key.isGrant ? nil : next[customer],
                         basis: statement.basis))
             }
             if statement.isComplete { next[customer] = position }

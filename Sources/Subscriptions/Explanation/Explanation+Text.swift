@@ -100,6 +100,9 @@ extension AppliedRule {
             "\(purchase) is a one-time purchase without an end"
                 + (payer == .family ? ", shared by a family member," : "")
                 + (payer == .assigned ? ", assigned by an organization or a group," : "") + since
+        case .granted:
+            "\(purchase) was given by hand"
+                + (period.map { $0.upperBound == .latest ? " without an end" + since : periodWords } ?? "")
         case .nonRenewingDuration: "\(purchase) lasts for the configured duration of its product,\(periodWords)"
         case .extended:
             "The end of \(purchase) was moved"
@@ -180,6 +183,7 @@ extension AppliedRule {
         case .trial: "was a free trial"
         case .family: "was shared by a family member"
         case .assigned: "was assigned by an organization or a group"
+        case .granted: "was given by hand"
         case .paying, .grace, nil: "was paid for"
         }
     }

@@ -16,6 +16,9 @@ package enum ExplanationRule: String, Sendable, Hashable, CaseIterable {
     /// Billing grace after a failed renewal.
     case graceGranted = "grace_granted"
 
+    /// An operator or the backend gave access by hand, without a purchase.
+    case granted
+
     // MARK: A period ends early
 
     case replacedByUpgrade = "replaced_by_upgrade"
@@ -124,7 +127,7 @@ extension ExplanationRule {
 
     package var effect: Effect {
         switch self {
-        case .paid, .owned, .nonRenewingDuration, .extended, .graceGranted: .gives
+        case .paid, .owned, .nonRenewingDuration, .extended, .graceGranted, .granted: .gives
         case .replacedByUpgrade, .refundedPart, .familyRevoked, .assignmentRevoked, .unknownRevocation,
             .graceCutSwitchOff,
             .revoked:

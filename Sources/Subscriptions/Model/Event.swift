@@ -118,6 +118,9 @@ package enum EventSource: String, Sendable, Hashable, CaseIterable {
 /// The kind of event, common to all sources. For people and reports: access is derived from facts alone.
 package enum EventKind: String, Sendable, Hashable, CaseIterable {
     case purchase
+    /// Access that was given by hand.
+    case grant
+    case grantRevoked = "grant_revoked"
     case renewal
     case recovery
     case renewalFailure = "renewal_failure"

@@ -27,7 +27,7 @@ package struct Transaction: Sendable, Hashable {
     package var statesRevocation: Bool
     package var isTrialPeriod: Bool?
     package var isInIntroOfferPeriod: Bool?
-    /// `PURCHASED`, `FAMILY_SHARED`, `ASSIGNED`, or another text that is newer than this version.
+    /// `PURCHASED`, `FAMILY_SHARED`, `ASSIGNED`, ``granted``, or another text that is newer than this version.
     package var inAppOwnershipType: String?
     package var promotionalOfferId: String?
     package var offerCodeRefName: String?
@@ -110,12 +110,18 @@ package struct Transaction: Sendable, Hashable {
     /// True if an organization or the purchaser of a group gave a seat to the customer.
     package var isAssigned: Bool { inAppOwnershipType == "ASSIGNED" }
 
+    /// The ``inAppOwnershipType`` of access that an operator or a backend gives away. No store states it.
+    package static let granted = "GRANTED"
+
+    /// True if no purchase is behind it: access was given by hand.
+    package var isGranted: Bool { inAppOwnershipType == Self.granted }
+
     /// True if the transaction is one of several for one period, because seats were added to it.
     package var isForAddedSeats: Bool { additional?.field("additionalTransactionReason")?.string == "SEAT_ADDITION" }
 
-    /// True if another person or an organization pays, so that the row has no payer, and its account token may be that
-    /// of the purchaser.
-    package var isPaidByAnother: Bool { isFamilyShared || isAssigned }
+    /// True if another person or an organization pays, or nobody does, so that the row has no payer, and its account token
+    /// may be that of the purchaser.
+    package var isPaidByAnother: Bool { isFamilyShared || isAssigned || isGranted }
 
     /// V2 names the discount; V1 has a flag.
     package var isFreeTrial: Bool { offerDiscountType.map { $0 == "FREE_TRIAL" } ?? isTrialPeriod ?? false }
@@ -330,8 +336,10 @@ extension Transaction {
     ///
     /// Fields that describe the purchase stay known once reported. Revocation and upgrade are taken from this report,
     /// even if absent, when ``statesRevocation`` is true: the absence of a refund reports its reversal. Its kind stays
-    /// known as well: unsigned reports have only its date.
+    /// known as well: unsigned reports have only its date. A statement about access that was given by hand is complete: without
+    /// an end, it has none.
     package func completed(by earlier: Transaction) -> Transaction {
+        guard !isGranted else { return self }
         var result = withKindOfRevocation(of: earlier)
         var completion = Completion(keepsRevocation: statesRevocation)
         Self.visitFields(from: earlier, to: &result, with: &completion)

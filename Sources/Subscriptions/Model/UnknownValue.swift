@@ -43,7 +43,7 @@ package enum UnknownValue {
                     Transaction.unitRefund, Transaction.amountRefund,
                 ]
             case .revocationReason: ["0", "1"]
-            case .inAppOwnershipType: ["PURCHASED", "FAMILY_SHARED", "ASSIGNED"]
+            case .inAppOwnershipType: ["PURCHASED", "FAMILY_SHARED", "ASSIGNED", Transaction.granted]
             case .productType: Set(Transaction.ProductType.allCases.map(\.rawValue))
             case .transactionReason: ["PURCHASE", "RENEWAL"]
             case .offerType: ["1", "2", "3", "4"]

@@ -16,6 +16,8 @@ package struct ReportingPeriod: Sendable, Hashable {
         case family
         /// A seat that an organization or the purchaser of a group gave to the customer, and pays for.
         case assigned
+        /// Given by hand. Nobody pays.
+        case granted
     }
 
     /// How a period changes the number of subscriptions or continues one.
@@ -38,7 +40,8 @@ package struct ReportingPeriod: Sendable, Hashable {
     /// True if the transaction was refunded in full. The period ends at the refund if it had not ended before. It gives
     /// no access: reports of numbers count it, reports of money do not.
     package let isRefunded: Bool
-    /// Nil for a purchase that does not renew, which reports do not count; all other values are then nil too.
+    /// Nil for a purchase that does not renew, which reports do not count; all other values are then nil too. They are also
+    /// nil for access that was given by hand.
     package var payerState: PayerState?
     /// In thousandths of the currency unit.
     package var price: Int64?
@@ -105,6 +108,7 @@ package struct ReportingPeriod: Sendable, Hashable {
     static func payerState(_ cause: AccessPeriod.Cause, _ transaction: borrowing Transaction) -> PayerState {
         if transaction.isFamilyShared { return .family }
         if transaction.isAssigned { return .assigned }
+        if transaction.isGranted { return .granted }
         return cause == .grace ? .grace : transaction.isFreeTrial ? .trial : .paying
     }
 
@@ -211,7 +215,12 @@ extension Subscription {
     /// order. Only those that renew are included if they were refunded.
     package var reportingPeriods: [ReportingPeriod] {
         let (ordered, others) = heldByRenewal
-        var periods = others.map { ReportingPeriod($0) }
+        let granted = Set(transactions.lazy.filter(\.transaction.isGranted).map(\.transaction.transactionId))
+        var periods = others.map { period in
+            var other = ReportingPeriod(period)
+            if granted.contains(period.transactionId) { other.payerState = .granted }
+            return other
+        }
         periods.reserveCapacity(ordered.count + others.count)
         let refunds = Set(refunded.map(\.transactionId))
         var previousEnd: Instant?

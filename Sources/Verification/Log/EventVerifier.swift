@@ -93,6 +93,9 @@ package struct EventVerifier: Sendable {
 
     /// Checks customer links of a backend: the body is the canonical JSON and not signed.
     private func checkStatement(_ body: [UInt8], _ stored: AuditedEvent) -> Result {
+        if let json = try? JSONDocument(body).root, GrantStatement.isGrant(json) {
+            return checkGrant(json, body, stored, .backend)
+        }
         guard let json = try? JSONDocument(body).root, let statement = try? LinkStatement(json: json) else {
             return Result(problem: "body cannot be decoded: expected customer links")
         }
@@ -104,8 +107,27 @@ package struct EventVerifier: Sendable {
         return stored.isUnsigned ? Result(event) : Result(problem: "chain_id does not match the body")
     }
 
+    /// Checks access that was given by hand: the body is the canonical JSON and not signed.
+    private func checkGrant(
+        _ json: JSONValue, _ body: [UInt8], _ stored: AuditedEvent, _ source: EventSource
+    ) -> Result {
+        guard let grant = GrantStatement(body: json) else {
+            return Result(problem: "body cannot be decoded: expected a grant")
+        }
+        guard grant.canonicalText == body else { return Result(problem: "body is not in canonical form") }
+        let event = grant.event(
+            source: source, environment: stream.environment, app: stream.app, receivedAt: stored.receivedAt)
+        if let column = differingColumn(stored, event) {
+            return Result(problem: "\(column) does not match the body")
+        }
+        return stored.isUnsigned ? Result(event) : Result(problem: "chain_id does not match the body")
+    }
+
     /// Checks a request of an operator, or its answer: the body is the canonical JSON and not signed.
     private func checkWrite(_ body: [UInt8], _ stored: AuditedEvent) -> Result {
+        if let json = try? JSONDocument(body).root, GrantStatement.isGrant(json) {
+            return checkGrant(json, body, stored, .operator)
+        }
         guard let json = try? JSONDocument(body).root, let write = try? StoreWrite(json: json) else {
             return Result(problem: "body cannot be decoded: expected a request of an operator")
         }

@@ -131,6 +131,14 @@ struct Serve: AsyncParsableCommand {
             """, valueName: "names"))
     var privateNames: String?
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            Whether people can act for customers in the console, such as give access by hand, with a token of scope operate: \
+            on or off. [SUBLEDGER_CONSOLE_ACTS; on]
+            """, valueName: "switch"))
+    var consoleActs: String?
+
     @OptionGroup var webhooks: WebhookFlags
 
     func run() async throws {
@@ -150,7 +158,7 @@ struct Serve: AsyncParsableCommand {
                     (["private", "host"], privateHost), (["private", "port"], privatePort),
                     (["private", "tls", "certificate"], privateTlsCertificate),
                     (["private", "tls", "key"], privateTlsKey), (["private", "front"], privateFront),
-                    (["private", "names"], privateNames),
+                    (["private", "names"], privateNames), (["console", "acts"], consoleActs),
                 ]), uniquingKeysWith: { first, _ in first })
             try await serve(Settings(flags: flags))
         }

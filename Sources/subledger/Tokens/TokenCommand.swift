@@ -24,7 +24,8 @@ struct TokenCreate: AsyncParsableCommand {
     @Option(
         help: """
             publishable, for apps, with --app; submit, which may only hand receipts in; read; link, which may do both \
-            and write customer links; webhooks, which may only manage endpoints; or admin, which may do everything.
+            and write customer links; operate, which may also give access by hand; webhooks, which may only manage \
+            endpoints; or admin, which may do everything.
             """)
     var scope: TokenScope
 

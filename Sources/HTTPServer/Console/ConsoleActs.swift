@@ -1,0 +1,10 @@
+import EventLog
+
+/// What people can do for customers in the console. Each is nil where this process cannot do it.
+package struct ConsoleActs: Sendable {
+    /// Whether anything can be done at all, whatever the scope of a token.
+    package var isOn = false
+    package var grants: GrantService?
+
+    package init() {}
+}
