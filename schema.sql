@@ -2937,7 +2937,8 @@ comment on column subledger.endpoint_attempt.milliseconds is 'Until the response
 -- Tokens =============================================================================================================
 -- Backends send a token with each request to the private listener. A token is valid for all streams. The owner of the
 -- schema creates and revokes tokens; the server reads them as subledger_authenticator, which also keeps the logins to the
--- console, and can read no other table.
+-- console, and can read no other table. It cannot write a login: functions with the owner's rights do, for whoever proves to
+-- know the secret of a token or a ticket.
 
 -- Once ---------------------------------------------------------------------------------------------------------------
 
@@ -2990,7 +2991,7 @@ create table subledger.console_session (
   constraint console_session_expires_check check (expires > made)
 );
 
-grant select, insert, delete on subledger.console_session to subledger_authenticator;
+grant select, delete on subledger.console_session to subledger_authenticator;
 grant update (seen) on subledger.console_session to subledger_authenticator;
 
 -- Repeatable ---------------------------------------------------------------------------------------------------------
@@ -3014,7 +3015,8 @@ create table subledger.console_ticket (
   constraint console_ticket_ticket_sha256_check check (octet_length(ticket_sha256) = 32)
 );
 
-grant select, delete on subledger.console_ticket to subledger_authenticator;
+-- Nobody's but the owner's: functions use tickets up.
+revoke all on subledger.console_ticket from public;
 
 -- Repeatable ---------------------------------------------------------------------------------------------------------
 
@@ -3023,6 +3025,93 @@ comment on table subledger.console_ticket is
 comment on column subledger.console_ticket.ticket_sha256 is 'SHA-256 of the ticket, 32 random bytes';
 comment on column subledger.console_ticket.token_id is 'The token whose scope the session gets';
 comment on column subledger.console_ticket.expires is 'Until when it can be used';
+
+-- A proof is 32 bytes: the secret, of which each bit is changed or not as in the SHA-256 of its stored digest and of the
+-- session's. So a proof shows the secret to nobody who reads it in the database's log.
+create or replace function subledger.proven_secret(proof bytea, secret_sha256 bytea, session_sha256 bytea) returns bytea
+language sql immutable
+set search_path = pg_catalog, pg_temp as $$
+  select string_agg(
+    set_byte('\x00', 0, get_byte(proven_secret.proof, place) # get_byte(mask.bytes, place)), '' order by place
+  )
+  from sha256(proven_secret.secret_sha256 || proven_secret.session_sha256) as mask (bytes)
+  cross join generate_series(0, 31) as place
+  where octet_length(proven_secret.proof) = 32
+$$;
+
+create or replace function subledger.begin_console_session(
+  of_token text, proof bytea, session_sha256 bytea, csrf text, seconds bigint
+) returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp as $$
+declare
+  stored bytea;
+begin
+  select token.secret_sha256 into stored
+  from subledger.token
+  where token.token_id = of_token
+    and token.revoked_at is null;
+  if sha256(subledger.proven_secret(proof, stored, session_sha256)) is distinct from stored or stored is null then
+    return false;
+  end if;
+  insert into subledger.console_session (session_sha256, token_id, csrf, expires)
+  values (
+    begin_console_session.session_sha256, of_token, begin_console_session.csrf, now() + make_interval(secs => seconds)
+  );
+  return true;
+end
+$$;
+
+create or replace function subledger.redeem_console_ticket(
+  ticket_digest bytea, proof bytea, session_sha256 bytea, csrf text, seconds bigint
+) returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp as $$
+declare
+  of_token text;
+begin
+  -- A ticket is known by its text, 64 hexadecimal digits.
+  if sha256(convert_to(encode(subledger.proven_secret(proof, ticket_digest, session_sha256), 'hex'), 'UTF8'))
+    is distinct from ticket_digest
+  then
+    return false;
+  end if;
+  delete from subledger.console_ticket
+  using subledger.token
+  where console_ticket.ticket_sha256 = ticket_digest
+    and console_ticket.expires > now()
+    and token.token_id = console_ticket.token_id
+    and token.revoked_at is null
+  returning console_ticket.token_id into of_token;
+  if of_token is null then
+    return false;
+  end if;
+  insert into subledger.console_session (session_sha256, token_id, csrf, expires)
+  values (
+    redeem_console_ticket.session_sha256, of_token, redeem_console_ticket.csrf, now() + make_interval(secs => seconds)
+  );
+  return true;
+end
+$$;
+
+comment on function subledger.proven_secret is 'The secret that a proof is made of';
+comment on function subledger.begin_console_session is
+  'Begins a login to the console for whoever knows the secret of an active token; says whether it did';
+comment on function subledger.redeem_console_ticket is
+  'Begins a login to the console for whoever knows a ticket, and uses it up; says whether it did';
+
+revoke execute
+  on function
+    subledger.begin_console_session(text, bytea, bytea, text, bigint),
+    subledger.redeem_console_ticket(bytea, bytea, bytea, text, bigint)
+  from public;
+grant execute
+  on function
+    subledger.begin_console_session(text, bytea, bytea, text, bigint),
+    subledger.redeem_console_ticket(bytea, bytea, bytea, text, bigint)
+  to subledger_authenticator;
 
 -- Analysts ===========================================================================================================
 -- Views for analysts. They are computed from the log and the projections when they are read, and nothing is

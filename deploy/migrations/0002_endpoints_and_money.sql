@@ -347,6 +347,9 @@ grant select, insert, update on subledger.endpoint, subledger.endpoint_cursor to
 grant select, insert, update, delete on subledger.endpoint_delivery to subledger_products;
 grant select on subledger.endpoint_attempt to subledger_products;
 grant select (app, name) on subledger.token to subledger_authenticator;
+-- Functions begin the logins to the console now.
+revoke insert on subledger.console_session from subledger_authenticator;
+revoke select, delete on subledger.console_ticket from subledger_authenticator;
 
 grant select
   on subledger.lease, subledger.exchange_rate, subledger.commission, subledger.tax_rate
