@@ -1722,7 +1722,7 @@ create table subledger.store_report (
   last_day    date        not null,
   rows        integer     not null,
   imported_at timestamptz not null default now(),
-  constraint store_report_pkey primary key (sha256),
+  constraint store_report_pkey primary key (name, sha256),
   constraint store_report_sha256_check check (octet_length(sha256) = 32),
   constraint store_report_kind_check check (
     kind in (
@@ -1737,6 +1737,7 @@ grant select, insert on subledger.store_report to subledger_products;
 grant select on subledger.store_report to subledger_reader, subledger_analyst;
 
 create table subledger.store_report_row (
+  name              text    not null,
   sha256            bytea   not null,
   line              integer not null,
   day               date    not null,
@@ -1752,7 +1753,7 @@ create table subledger.store_report_row (
   proceeds_currency text,
   order_id          text,
   fields            jsonb   not null,
-  constraint store_report_row_pkey primary key (sha256, line)
+  constraint store_report_row_pkey primary key (name, sha256, line)
 );
 
 grant select, insert on subledger.store_report_row to subledger_products;
@@ -1764,7 +1765,8 @@ comment on table subledger.store_report is
   'Files that the stores offer for download, as `subledger report import` read them. None is changed or removed: '
   'of those '
   'with the same kind and name, the one that was imported last counts';
-comment on column subledger.store_report.sha256 is 'SHA-256 of the file as it was downloaded';
+comment on column subledger.store_report.sha256 is
+  'SHA-256 of the file as it was downloaded. Files without rows may have the same';
 comment on column subledger.store_report.kind is
   'What its header says it is: apple_sales (Sales Summary), apple_subscription, apple_subscription_event, '
   'apple_subscriber, '
@@ -6223,7 +6225,7 @@ select
   row.order_id,
   row.fields
 from analyst.store_reports as report
-join subledger.store_report_row as row using (sha256)
+join subledger.store_report_row as row using (name, sha256)
 where report.replaced_at is null;
 
 comment on view analyst.store_report_rows is
@@ -6401,7 +6403,7 @@ select
     when exists (
       select
       from analyst.store_reports as earlier
-      join subledger.store_report_row as row using (sha256)
+      join subledger.store_report_row as row using (name, sha256)
       where earlier.replaced_at is not null
         and earlier.kind = 'apple_sales'
         and row.day = different.day

@@ -1,7 +1,9 @@
+import AppStore
 import Encoding
 import EventLog
 import Foundation
 import Postgres
+import Projector
 import Subscriptions
 import TestSupport
 import Testing
@@ -119,7 +121,7 @@ struct ClosedMonthTests {
             // Each has its events, all of them after the closing.
             let unexplained = try await ledger.database.lines(
                 """
-                select concat_ws(' ', figure, product_id, positions::text)
+                select format('%s %s %s %s %s %s %s', figure, product_id, country, currency, closed_count, count, positions)
                 from analyst.restatements
                 join analyst.closed_months using (app, environment, month)
                 where positions = '{}' or exists (

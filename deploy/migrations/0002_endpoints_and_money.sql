@@ -286,7 +286,7 @@ create table subledger.store_report (
   last_day    date        not null,
   rows        integer     not null,
   imported_at timestamptz not null default now(),
-  constraint store_report_pkey primary key (sha256),
+  constraint store_report_pkey primary key (name, sha256),
   constraint store_report_sha256_check check (octet_length(sha256) = 32),
   constraint store_report_kind_check check (
     kind in (
@@ -298,6 +298,7 @@ create table subledger.store_report (
 );
 
 create table subledger.store_report_row (
+  name              text    not null,
   sha256            bytea   not null,
   line              integer not null,
   day               date    not null,
@@ -313,7 +314,7 @@ create table subledger.store_report_row (
   proceeds_currency text,
   order_id          text,
   fields            jsonb   not null,
-  constraint store_report_row_pkey primary key (sha256, line)
+  constraint store_report_row_pkey primary key (name, sha256, line)
 );
 
 -- Step: grant what the new tables and columns need

@@ -74,16 +74,9 @@ package struct MonthClosings: Sendable {
     package func state(_ closing: MonthClosing, in stream: StreamKey, receivedAt: Instant) async throws -> Outcome {
         try await pool.holding(.writes, in: stream) {
             connection async throws(PostgresError) -> Result<Outcome, AppendError> in
-            let rows = try await connection.query(
-                Statements.standing,
-                [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(closing.month)],
-                deadline: .now + Limits.readWaitMax)
-            let kind: String? = try rows.first?.value(at: 0)
-            let isClosed = kind == EventKind.monthClosed.rawValue
-            if closing.action == .close, isClosed, let row = rows.first {
-                return .success(.closedAlready(at: try row.value(at: 1)))
-            }
-            if closing.action == .reopen, !isClosed { return .success(.notClosed) }
+            let closedAt = try await Self.closedAt(closing.month, in: stream, connection)
+            if closing.action == .close, let closedAt { return .success(.closedAlready(at: closedAt)) }
+            if closing.action == .reopen, closedAt == nil { return .success(.notClosed) }
             do throws(AppendError) {
                 let event = ClosingEvent(closing, stream: stream, receivedAt: receivedAt)
                 let appended = try await appender.append(PreparedEvent(event, receivedAt: receivedAt))
@@ -92,6 +85,31 @@ package struct MonthClosings: Sendable {
                 return .failure(error)
             }
         }.get()
+    }
+
+    /// When a month was closed; nil if it is not.
+    ///
+    /// - Throws: ``ReadError``.
+    package func closedAt(_ month: String, in stream: StreamKey) async throws(ReadError) -> Instant? {
+        do throws(PostgresError) {
+            return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
+                (connection) async throws(PostgresError) -> Instant? in
+                try await Self.closedAt(month, in: stream, connection)
+            }
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    private static func closedAt(
+        _ month: String, in stream: StreamKey, _ connection: PostgresConnection
+    ) async throws(PostgresError) -> Instant? {
+        let rows = try await connection.query(
+            Statements.standing, [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(month)],
+            deadline: .now + Limits.readWaitMax)
+        guard let row = rows.first else { return nil }
+        let kind: String = try row.value(at: 0)
+        return kind == EventKind.monthClosed.rawValue ? try row.value(at: 1) : nil
     }
 
     private enum Statements {

@@ -51,7 +51,7 @@ package struct StoreReport: Sendable, Hashable {
 package enum StoreReports {
     package enum Outcome: Sendable, Equatable {
         case added(replaces: Bool)
-        /// The same file was imported before.
+        /// The same file was imported before, perhaps under another name.
         case known
     }
 
@@ -86,7 +86,8 @@ package enum StoreReports {
                 for start in stride(from: 0, to: rows.count, by: Limits.reportBatchRows) {
                     let batch = rows[start..<min(rows.count, start + Limits.reportBatchRows)]
                     _ = try await connection.query(
-                        ReportStatements.addRows, [Parameter(report.digest), Parameter(JSONB(utf8: json(batch)))],
+                        ReportStatements.addRows,
+                        [Parameter(report.digest), Parameter(JSONB(utf8: json(batch))), Parameter(report.name)],
                         deadline: deadline)
                 }
             }
@@ -156,8 +157,15 @@ enum ReportStatements {
         "report_add",
         """
         insert into subledger.store_report (sha256, kind, name, first_day, last_day, rows)
-        values ($1, $2, $3, $4::text::date, $5::text::date, $6)
-        on conflict (sha256) do nothing
+        select $1, $2, $3, $4::date, $5::date, $6
+        where not exists (
+          -- A copy under another name would count twice. Files of days without sales are all alike.
+          select
+          from subledger.store_report as same
+          where same.sha256 = $1
+            and (same.name = $3 or same.rows > 0)
+        )
+        on conflict (name, sha256) do nothing
         returning exists (
           select
           from subledger.store_report as earlier
@@ -170,11 +178,11 @@ enum ReportStatements {
         "report_add_rows",
         """
         insert into subledger.store_report_row (
-          sha256, line, day, event, app, product_id, apple_id, country, currency, units, amount, proceeds,
+          name, sha256, line, day, event, app, product_id, apple_id, country, currency, units, amount, proceeds,
           proceeds_currency, order_id, fields
         )
         select
-          $1, line, day, event, app, product_id, apple_id, analyst.country(country), currency, units, amount, proceeds,
+          $3, $1, line, day, event, app, product_id, apple_id, analyst.country(country), currency, units, amount, proceeds,
           proceeds_currency, order_id, fields
         from jsonb_to_recordset($2) as row (
           line integer, day date, event text, app text, product_id text, apple_id text, country text, currency text,

@@ -43,6 +43,16 @@ struct CloseCommand: AsyncParsableCommand {
     private struct Refused: CommandError, CustomStringConvertible {
         let description: String
         var exitCode = ExitCode.dataError
+
+        init(description: String, exitCode: ExitCode = .dataError) {
+            self.description = description
+            self.exitCode = exitCode
+        }
+
+        init(closed month: String, of stream: StreamKey, since time: Instant) {
+            self.init(
+                description: "\(month) of \(stream.app) is closed since \(time): open it again with --reopen first")
+        }
     }
 
     func validate() throws {
@@ -69,16 +79,23 @@ struct CloseCommand: AsyncParsableCommand {
                 guard !all.isEmpty else {
                     throw Refused(description: "the log has no events of this app and environment")
                 }
-                for behind in all where behind.projected < behind.position {
-                    throw Refused(
-                        description: """
-                            the projections of \(behind.stream.app) contain \(behind.projected) of \(behind.position) \
-                            events: repeat the command when they have caught up
-                            """, exitCode: .unavailable)
-                }
                 try await database.withAppender(logger: logger) { appender in
                     let closings = MonthClosings(
                         pool: database.pool(for: .links, logger: logger), appender: appender)
+                    // All apps or none, unless another process closes the month meanwhile.
+                    for figures in all where !reopen {
+                        let stream = figures.stream
+                        if let time = try await closings.closedAt(month, in: stream) {
+                            throw Refused(closed: month, of: stream, since: time)
+                        }
+                        guard figures.projected == figures.position else {
+                            throw Refused(
+                                description: """
+                                    the projections of \(stream.app) contain \(figures.projected) of \(figures.position) \
+                                    events: repeat the command when they have caught up
+                                    """, exitCode: .unavailable)
+                        }
+                    }
                     for figures in all {
                         let closing = try MonthClosing(
                             reopen ? .reopen : .close, month: month, position: figures.position, chain: figures.chain,
@@ -129,9 +146,7 @@ struct CloseCommand: AsyncParsableCommand {
                 closing.write(to: &writer)
             }
             print(writer.text)
-        case .closedAlready(let time):
-            throw Refused(
-                description: "\(month) of \(stream.app) is closed since \(time): open it again with --reopen first")
+        case .closedAlready(let time): throw Refused(closed: month, of: stream, since: time)
         case .notClosed: throw Refused(description: "\(month) of \(stream.app) is not closed")
         }
     }

@@ -261,34 +261,66 @@ extension ReportLayout {
             return number
         }
 
-        /// A number as Apple and Google write them: `.99`, `-3`, `17,500.00`.
+        /// A number as Apple and Google write them: `.99`, `-3`, `17,500.00`. By hand, since a report has millions.
         static func decimal(_ text: String) -> Decimal? {
-            guard text.wholeMatch(of: /-?([0-9]{1,3}(,[0-9]{3})+|[0-9]*)(\.[0-9]+)?/) != nil,
-                text.contains(where: \.isNumber)
-            else { return nil }
-            return Decimal(string: text.replacing(",", with: ""), locale: Locale(identifier: "en_US_POSIX"))
+            var significand: UInt64 = 0
+            var (fraction, digits, group) = (0, 0, 0)
+            var (isNegative, hasPoint, hasComma) = (false, false, false)
+            for (place, byte) in text.utf8.enumerated() {
+                switch byte {
+                case UInt8(ascii: "-") where place == 0: isNegative = true
+                case UInt8(ascii: "0")...UInt8(ascii: "9"):
+                    guard digits < 18 else { return nil }
+                    significand = significand * 10 + UInt64(byte - UInt8(ascii: "0"))
+                    digits += 1
+                    if hasPoint { fraction += 1 } else { group += 1 }
+                case UInt8(ascii: ",") where !hasPoint && (hasComma ? group == 3 : (1...3).contains(group)):
+                    (hasComma, group) = (true, 0)
+                case UInt8(ascii: ".") where !hasPoint && (!hasComma || group == 3): hasPoint = true
+                default: return nil
+                }
+            }
+            guard digits > 0, hasPoint ? fraction > 0 : !hasComma || group == 3 else { return nil }
+            return Decimal(sign: isNegative ? .minus : .plus, exponent: -fraction, significand: Decimal(significand))
         }
 
         /// A day such as `2026-11-25`, `11/25/2026` or `Nov 25, 2026`, in the first of these forms.
         func day(_ name: String) throws(CSVRecords.Malformed) -> String {
             guard let text = self[name] else { throw malformed("\(name) is empty: expected a day") }
-            var parts: (year: Substring, month: String, day: Substring)?
-            if let iso = text.wholeMatch(of: /([0-9]{4})-([0-9]{2})-([0-9]{2})/)?.output {
-                parts = (iso.1, String(iso.2), iso.3)
-            } else if let american = text.wholeMatch(of: /([0-9]{1,2})\/([0-9]{1,2})\/([0-9]{4})/)?.output {
-                parts = (american.3, String(american.1), american.2)
-            } else if let written = text.wholeMatch(of: /([A-Za-z]{3}) ([0-9]{1,2}), ([0-9]{4})/)?.output,
-                let month = Self.months.firstIndex(of: written.1.lowercased())
-            {
-                parts = (written.3, String(month + 1), written.2)
-            }
-            guard let parts, let year = Int(parts.year), let month = Int(parts.month), let day = Int(parts.day),
-                let instant = Instant(year: year, month: month, day: day, hour: 0, minute: 0, second: 0)
+            guard let parts = Self.dayParts(text),
+                let instant = Instant(
+                    year: parts.year, month: parts.month, day: parts.day, hour: 0, minute: 0, second: 0)
             else {
                 throw malformed(
                     "\(name) \"\(text)\" is no day: expected one such as 2026-11-25, 11/25/2026 or Nov 25, 2026")
             }
             return String(instant.description.prefix(10))
+        }
+
+        private static func dayParts(_ text: String) -> (year: Int, month: Int, day: Int)? {
+            func number(_ part: Substring, _ digits: ClosedRange<Int>) -> Int? {
+                digits.contains(part.utf8.count) && part.utf8.allSatisfy { (48...57).contains($0) } ? Int(part) : nil
+            }
+            let dashed = text.split(separator: "-", omittingEmptySubsequences: false)
+            if dashed.count == 3, let year = number(dashed[0], 4...4), let month = number(dashed[1], 2...2),
+                let day = number(dashed[2], 2...2)
+            {
+                return (year, month, day)
+            }
+            let slashed = text.split(separator: "/", omittingEmptySubsequences: false)
+            if slashed.count == 3, let month = number(slashed[0], 1...2), let day = number(slashed[1], 1...2),
+                let year = number(slashed[2], 4...4)
+            {
+                return (year, month, day)
+            }
+            let written = text.split(separator: " ", omittingEmptySubsequences: false)
+            if written.count == 3, let month = months.firstIndex(of: written[0].lowercased()),
+                written[1].hasSuffix(","),
+                let day = number(written[1].dropLast(), 1...2), let year = number(written[2], 4...4)
+            {
+                return (year, month + 1, day)
+            }
+            return nil
         }
 
         private static let months = [
