@@ -290,7 +290,8 @@ comment on column subledger.event.kind is
   '(the App Store answered a question about a receipt), account_deletion (it answered that the Apple Account was '
   'deleted), transaction and app_transaction (signed data of a device was handed in), pause and hold (Google suspends '
   'access), answer (Google answered what it knows of a purchase), test, link (a backend sets the links of a customer), '
-  'write_request (an operator is about to ask the store for a change), write_answer (what it answered), other (a type '
+  'write_request (an operator is about to ask the store for a change), write_answer (what it answered), month_closed '
+  'and month_reopened (an operator closed a month, or opened it again: see analyst.closed_months), other (a type '
   'without a word here yet). Never decides access: the facts do';
 comment on column subledger.event.dedupe_key is
   'Equal for two deliveries of one notification: the notificationUUID, 16 bytes, or a SHA-256 of the content if there '
@@ -304,7 +305,7 @@ comment on column subledger.event.facts is
   '{"transactions":[…],"renewals":[…]} with Apple''s names, dates as ISO 8601 UTC, ids as strings, missing fields '
   'omitted; "accountDeletions" has the subscriptions of a deleted Apple Account, "notification" the other fields of a '
   'signed notification, "link" the links set by a backend, "write" the change that an operator asked the store for and '
-  'the store''s answer';
+  'the store''s answer, "closing" the figures of a closed month';
 comment on column subledger.event.defects is
   'Fields that could not be read or say nothing, as [{"path","problem"}]; null if there are none';
 comment on column subledger.event.body is
@@ -1719,6 +1720,91 @@ comment on column subledger.tax_rate.country is 'ISO 3166-1 alpha-3; empty for a
 comment on column subledger.tax_rate.starts_on is 'The first day, UTC';
 comment on column subledger.tax_rate.percent is 'Of the price without tax: 19 means that 119 was paid for 100';
 
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.store_report (
+  sha256      bytea       not null,
+  kind        text        not null,
+  name        text        not null,
+  first_day   date        not null,
+  last_day    date        not null,
+  rows        integer     not null,
+  imported_at timestamptz not null default now(),
+  constraint store_report_pkey primary key (sha256),
+  constraint store_report_sha256_check check (octet_length(sha256) = 32),
+  constraint store_report_kind_check check (
+    kind in (
+      'apple_sales', 'apple_subscription', 'apple_subscription_event', 'apple_subscriber', 'apple_financial',
+      'google_sales', 'google_earnings'
+    )
+  ),
+  constraint store_report_day_check check (first_day <= last_day)
+);
+
+grant select, insert on subledger.store_report to subledger_products;
+grant select on subledger.store_report to subledger_reader, subledger_analyst;
+
+create table subledger.store_report_row (
+  sha256            bytea   not null,
+  line              integer not null,
+  day               date    not null,
+  event             text    not null,
+  app               text,
+  product_id        text,
+  apple_id          text,
+  country           text,
+  currency          text,
+  units             numeric,
+  amount            numeric,
+  proceeds          numeric,
+  proceeds_currency text,
+  order_id          text,
+  fields            jsonb   not null,
+  constraint store_report_row_pkey primary key (sha256, line)
+);
+
+grant select, insert on subledger.store_report_row to subledger_products;
+grant select on subledger.store_report_row to subledger_reader, subledger_analyst;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
+comment on table subledger.store_report is
+  'Files that the stores offer for download, as `subledger report import` read them. None is changed or removed: '
+  'of those '
+  'with the same kind and name, the one that was imported last counts';
+comment on column subledger.store_report.sha256 is 'SHA-256 of the file as it was downloaded';
+comment on column subledger.store_report.kind is
+  'What its header says it is: apple_sales (Sales Summary), apple_subscription, apple_subscription_event, '
+  'apple_subscriber, '
+  'apple_financial; google_sales (estimated sales), google_earnings';
+comment on column subledger.store_report.name is 'Name of the file, without what compression and browsers add';
+comment on column subledger.store_report.first_day is
+  'First day of its rows, by the store''s calendar; of a file without rows, that in its name';
+comment on column subledger.store_report.last_day is 'Last day of its rows';
+
+comment on table subledger.store_report_row is 'Rows of these files';
+comment on column subledger.store_report_row.line is 'Line of the file';
+comment on column subledger.store_report_row.day is
+  'By the store''s calendar; of a financial report, the last day of its period';
+comment on column subledger.store_report_row.event is
+  'sale and refund for what was paid and paid back, partial_refund for a refund without units, other for rows of '
+  'something '
+  'else, such as downloads; of an event or earnings report what the row says';
+comment on column subledger.store_report_row.app is 'Package name; null for Apple';
+comment on column subledger.store_report_row.product_id is
+  'The SKU, which is the product id of an in-app purchase; null in reports that name products by apple_id';
+comment on column subledger.store_report_row.apple_id is 'Apple''s number of the product; null for Google Play';
+comment on column subledger.store_report_row.country is 'ISO 3166-1 alpha-3';
+comment on column subledger.store_report_row.currency is 'Of amount: what the customer pays with';
+comment on column subledger.store_report_row.units is 'Negative for refunds';
+comment on column subledger.store_report_row.amount is
+  'What customers paid for all units, taxes included where the store includes them, in the currency unit; negative '
+  'for refunds';
+comment on column subledger.store_report_row.proceeds is 'What the developer receives, in proceeds_currency';
+comment on column subledger.store_report_row.order_id is 'Order of Google Play; null for Apple, which names none';
+comment on column subledger.store_report_row.fields is
+  'All columns by their names in the file, without city, state and postal code of the buyer';
+
 -- Customers ==========================================================================================================
 -- Whose purchase it is: projections of the log, computed by the app's policy.
 
@@ -2074,8 +2160,9 @@ language sql stable as $$
           join subledger.access_period
             on access_period.stream_id = ownership.stream_id
             and access_period.original_transaction_id = ownership.original_transaction_id
-            and access_period.starts_at < ownership.ends_at
-            and access_period.ends_at > ownership.starts_at
+            -- No index fits ranges: without statistics, the planner would take one by the ends of periods.
+            and tstzrange(access_period.starts_at, access_period.ends_at)
+              && tstzrange(ownership.starts_at, ownership.ends_at)
           where access_period.product_id is not null
         ) as owned
         left join subledger.product_entitlement
@@ -2264,6 +2351,27 @@ create index change_position_idx on subledger.change (stream_id, position) where
 grant select, insert on subledger.change to subledger_projector;
 grant select on subledger.change to subledger_poller, subledger_reader, subledger_analyst;
 grant select (stream_id, number, original_transaction_id) on subledger.change to subledger_products;
+
+-- Logical replication of what is only ever inserted. Who may create objects in this database has it; for others, the owner
+-- of the database can create it.
+do $$
+begin
+  if has_database_privilege(current_database(), 'create') then
+    -- That a server without wal_level = logical replicates nothing yet is no news.
+    perform set_config('client_min_messages', 'error', true);
+    create publication subledger_feed
+      for table
+        subledger.stream,
+        subledger.event (
+          stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, fingerprint, facts,
+          defects, body_sha256, chain_id, revocation, chain
+        ),
+        subledger.change
+      with (publish = 'insert');
+    perform set_config('client_min_messages', 'warning', true);
+  end if;
+end
+$$;
 
 -- Repeatable ---------------------------------------------------------------------------------------------------------
 
@@ -2878,7 +2986,8 @@ comment on column subledger.endpoint_attempt.milliseconds is 'Until the response
 -- Tokens =============================================================================================================
 -- Backends send a token with each request to the private listener. A token is valid for all streams. The owner of the
 -- schema creates and revokes tokens; the server reads them as subledger_authenticator, which also keeps the logins to the
--- console, and can read no other table.
+-- console, and can read no other table. It cannot write a login: functions with the owner's rights do, for whoever proves to
+-- know the secret of a token or a ticket.
 
 -- Once ---------------------------------------------------------------------------------------------------------------
 
@@ -2931,7 +3040,7 @@ create table subledger.console_session (
   constraint console_session_expires_check check (expires > made)
 );
 
-grant select, insert, delete on subledger.console_session to subledger_authenticator;
+grant select, delete on subledger.console_session to subledger_authenticator;
 grant update (seen) on subledger.console_session to subledger_authenticator;
 
 -- Repeatable ---------------------------------------------------------------------------------------------------------
@@ -2955,7 +3064,8 @@ create table subledger.console_ticket (
   constraint console_ticket_ticket_sha256_check check (octet_length(ticket_sha256) = 32)
 );
 
-grant select, delete on subledger.console_ticket to subledger_authenticator;
+-- Nobody's but the owner's: functions use tickets up.
+revoke all on subledger.console_ticket from public;
 
 -- Repeatable ---------------------------------------------------------------------------------------------------------
 
@@ -2964,6 +3074,93 @@ comment on table subledger.console_ticket is
 comment on column subledger.console_ticket.ticket_sha256 is 'SHA-256 of the ticket, 32 random bytes';
 comment on column subledger.console_ticket.token_id is 'The token whose scope the session gets';
 comment on column subledger.console_ticket.expires is 'Until when it can be used';
+
+-- A proof is 32 bytes: the secret, of which each bit is changed or not as in the SHA-256 of its stored digest and of the
+-- session's. So a proof shows the secret to nobody who reads it in the database's log.
+create or replace function subledger.proven_secret(proof bytea, secret_sha256 bytea, session_sha256 bytea) returns bytea
+language sql immutable
+set search_path = pg_catalog, pg_temp as $$
+  select string_agg(
+    set_byte('\x00', 0, get_byte(proven_secret.proof, place) # get_byte(mask.bytes, place)), '' order by place
+  )
+  from sha256(proven_secret.secret_sha256 || proven_secret.session_sha256) as mask (bytes)
+  cross join generate_series(0, 31) as place
+  where octet_length(proven_secret.proof) = 32
+$$;
+
+create or replace function subledger.begin_console_session(
+  of_token text, proof bytea, session_sha256 bytea, csrf text, seconds bigint
+) returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp as $$
+declare
+  stored bytea;
+begin
+  select token.secret_sha256 into stored
+  from subledger.token
+  where token.token_id = of_token
+    and token.revoked_at is null;
+  if sha256(subledger.proven_secret(proof, stored, session_sha256)) is distinct from stored or stored is null then
+    return false;
+  end if;
+  insert into subledger.console_session (session_sha256, token_id, csrf, expires)
+  values (
+    begin_console_session.session_sha256, of_token, begin_console_session.csrf, now() + make_interval(secs => seconds)
+  );
+  return true;
+end
+$$;
+
+create or replace function subledger.redeem_console_ticket(
+  ticket_digest bytea, proof bytea, session_sha256 bytea, csrf text, seconds bigint
+) returns boolean
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp as $$
+declare
+  of_token text;
+begin
+  -- A ticket is known by its text, 64 hexadecimal digits.
+  if sha256(convert_to(encode(subledger.proven_secret(proof, ticket_digest, session_sha256), 'hex'), 'UTF8'))
+    is distinct from ticket_digest
+  then
+    return false;
+  end if;
+  delete from subledger.console_ticket
+  using subledger.token
+  where console_ticket.ticket_sha256 = ticket_digest
+    and console_ticket.expires > now()
+    and token.token_id = console_ticket.token_id
+    and token.revoked_at is null
+  returning console_ticket.token_id into of_token;
+  if of_token is null then
+    return false;
+  end if;
+  insert into subledger.console_session (session_sha256, token_id, csrf, expires)
+  values (
+    redeem_console_ticket.session_sha256, of_token, redeem_console_ticket.csrf, now() + make_interval(secs => seconds)
+  );
+  return true;
+end
+$$;
+
+comment on function subledger.proven_secret is 'The secret that a proof is made of';
+comment on function subledger.begin_console_session is
+  'Begins a login to the console for whoever knows the secret of an active token; says whether it did';
+comment on function subledger.redeem_console_ticket is
+  'Begins a login to the console for whoever knows a ticket, and uses it up; says whether it did';
+
+revoke execute
+  on function
+    subledger.begin_console_session(text, bytea, bytea, text, bigint),
+    subledger.redeem_console_ticket(bytea, bytea, bytea, text, bigint)
+  from public;
+grant execute
+  on function
+    subledger.begin_console_session(text, bytea, bytea, text, bigint),
+    subledger.redeem_console_ticket(bytea, bytea, bytea, text, bigint)
+  to subledger_authenticator;
 
 -- Analysts ===========================================================================================================
 -- Views for analysts. They are computed from the log and the projections when they are read, and nothing is
@@ -6034,6 +6231,461 @@ $$;
 comment on function analyst.arppu_in is
   'Customers who paid in each month, what they paid in it, refunds deducted, and that for each of them, in one currency '
   'at the rates of each day. unconverted is the number of payments without a rate or a price';
+
+create or replace view analyst.store_reports as
+select
+  store_report.kind,
+  store_report.name,
+  store_report.first_day,
+  store_report.last_day,
+  store_report.rows,
+  store_report.imported_at,
+  lead(store_report.imported_at) over same_name as replaced_at,
+  store_report.sha256
+from subledger.store_report
+window same_name as (
+  partition by store_report.kind, store_report.name order by store_report.imported_at, store_report.sha256
+);
+
+comment on view analyst.store_reports is
+  'Files of the stores that `subledger report import` read, with those that were replaced';
+comment on column analyst.store_reports.first_day is 'See subledger.store_report';
+comment on column analyst.store_reports.replaced_at is
+  'When a file of the same kind and name was imported after it, so that this one does not count; null if none was';
+
+create or replace view analyst.store_report_rows as
+select
+  case when report.kind like 'apple%' then 'apple' else 'google' end as store,
+  report.kind,
+  report.name,
+  row.line,
+  row.day,
+  row.event,
+  row.app,
+  row.product_id,
+  row.apple_id,
+  row.country,
+  row.currency,
+  row.units,
+  row.amount,
+  row.proceeds,
+  row.proceeds_currency,
+  row.order_id,
+  row.fields
+from analyst.store_reports as report
+join subledger.store_report_row as row using (sha256)
+where report.replaced_at is null;
+
+comment on view analyst.store_report_rows is
+  'Rows of the files of the stores that count, see subledger.store_report_row';
+
+create or replace function analyst.report_differences_in(apple_zone text)
+returns table (
+  store text, day date, product_id text, country text, currency text, event text, order_id text,
+  reported_units numeric, our_units numeric, reported_amount numeric, our_amount numeric, reason text,
+  reported_lines text[], our_purchases text[]
+)
+language sql stable parallel safe as $$
+with covered as (
+  select distinct case kind when 'apple_sales' then 'apple' else 'google' end as store, day::date as day
+  from analyst.store_reports
+  cross join generate_series(first_day, last_day, interval '1 day') as day
+  where replaced_at is null
+    and kind in ('apple_sales', 'google_sales')
+), line as (
+  select
+    store, day, product_id, country, currency, case event when 'sale' then event else 'refund' end as event, units, amount,
+    name || ':' || line as place, coalesce(order_id, '') as order_id
+  from analyst.store_report_rows
+  where kind in ('apple_sales', 'google_sales')
+    and event in ('sale', 'refund', 'partial_refund')
+    and amount <> 0
+), payment as (
+  select
+    analyst.store(detail.original_transaction_id) as store, detail.product_id,
+    analyst.country(detail.storefront) as country, detail.currency, detail.price, detail.refund, detail.revocation_date,
+    detail.refunded_amount, detail.purchase_date, detail.transaction_id,
+    case
+      when analyst.store(detail.original_transaction_id) = 'apple' then coalesce(bought.quantity, 1)
+      else 1
+    end as units
+  from analyst.refund_rate_detail as detail
+  join subledger.transaction as bought using (stream_id, original_transaction_id, transaction_id)
+  where detail.environment = 'production'
+    and detail.price is distinct from 0
+), ours as (
+  select
+    payment.store,
+    (entry.at at time zone case payment.store when 'apple' then apple_zone else 'UTC' end)::date as day,
+    payment.product_id, payment.country, payment.currency, entry.event, entry.units, entry.amount,
+    payment.transaction_id, case payment.store when 'google' then payment.transaction_id else '' end as order_id
+  from payment
+  cross join lateral (
+    values
+      ('sale', payment.purchase_date, payment.units, payment.price),
+      (
+        'refund', case when payment.refund is not null then payment.revocation_date end,
+        case when payment.refund = 'full' then -payment.units else 0 end, -payment.refunded_amount
+      )
+  ) as entry (event, at, units, amount)
+  where entry.at is not null
+), reported as (
+  select
+    store, event, order_id, min(day) as day, min(product_id) as product_id, min(country) as country,
+    min(currency) as currency, sum(units) as units, sum(amount) as amount, array_agg(place order by place) as places
+  from line
+  group by store, event, order_id,
+    -- An order is compared as such, whatever else is said about it.
+    case order_id when '' then day end, case order_id when '' then product_id end,
+    case order_id when '' then country end, case order_id when '' then currency end
+), counted as (
+  select
+    store, event, order_id, min(day) as day, min(product_id) as product_id, min(country) as country,
+    min(currency) as currency, sum(units) as units,
+    -- One unknown price makes the sum unknown.
+    case when count(amount) = count(*) then sum(amount) end as amount,
+    array_agg(transaction_id order by transaction_id) as purchases
+  from ours
+  where exists (select from covered where covered.store = ours.store and covered.day = ours.day)
+    or ours.order_id <> '' and exists (
+      select from line where line.order_id = ours.order_id and line.event = ours.event
+    )
+  group by store, event, order_id, case order_id when '' then day end, case order_id when '' then product_id end,
+    case order_id when '' then country end, case order_id when '' then currency end
+), compared as (
+  select
+    coalesce(reported.store, counted.store) as store,
+    coalesce(reported.day, counted.day) as day,
+    coalesce(reported.product_id, counted.product_id) as product_id,
+    coalesce(reported.country, counted.country) as country,
+    coalesce(reported.currency, counted.currency) as currency,
+    coalesce(reported.event, counted.event) as event,
+    coalesce(reported.order_id, counted.order_id) as order_id,
+    coalesce(reported.units, 0) as reported_units,
+    coalesce(counted.units, 0) as our_units,
+    coalesce(reported.amount, 0) as reported_amount,
+    case when counted.store is null then 0 else counted.amount end as our_amount,
+    reported.store is not null as is_reported,
+    counted.store is not null as is_ours,
+    reported.day is distinct from counted.day as has_other_day,
+    reported.country is distinct from counted.country as has_other_country,
+    reported.currency is distinct from counted.currency as has_other_currency,
+    reported.product_id is distinct from counted.product_id as has_other_product,
+    coalesce(reported.places, '{}') as reported_lines,
+    coalesce(counted.purchases, '{}') as our_purchases
+  from reported
+  full join counted
+    on counted.store = reported.store
+    and counted.event = reported.event
+    and counted.order_id = reported.order_id
+    and (
+      case counted.order_id
+        when '' then concat_ws(chr(31), counted.day, counted.product_id, counted.country, counted.currency)
+        else ''
+      end
+    ) = (
+      case reported.order_id
+        when '' then concat_ws(chr(31), reported.day, reported.product_id, reported.country, reported.currency)
+        else ''
+      end
+    )
+), different as materialized (
+  select *
+  from compared
+  where not is_reported
+    or not is_ours
+    or reported_units <> our_units
+    or reported_amount <> our_amount
+    or has_other_country
+    or has_other_currency
+    or has_other_product
+)
+select
+  different.store, different.day, different.product_id, different.country, different.currency, different.event,
+  nullif(different.order_id, ''), different.reported_units, different.our_units, different.reported_amount,
+  different.our_amount,
+  case
+    when not exists (
+      select
+      from subledger.transaction
+      where transaction.product_id = different.product_id
+    ) then 'unknown_product'
+    when different.store = 'google' then
+      case
+        when not different.is_ours then 'unknown_order'
+        when not different.is_reported and different.day > (
+          select max(covered.day) - 3
+          from covered
+          where covered.store = 'google'
+        ) then 'not_reported_yet'
+        when not different.is_reported then 'not_reported'
+        when different.has_other_product then 'other_product'
+        when different.has_other_country then 'other_country'
+        when different.has_other_currency then 'other_currency'
+        else 'other_amount'
+      end
+    when different.reported_units = different.our_units and different.is_reported and different.is_ours
+      then 'other_amount'
+    when exists (
+      select
+      from different as other
+      where other.store = different.store
+        and other.event = different.event
+        and other.product_id = different.product_id
+        and other.country is not distinct from different.country
+        and other.currency = different.currency
+        and other.day between different.day - 1 and different.day + 1
+        and other.day <> different.day
+        and other.reported_units - other.our_units = different.our_units - different.reported_units
+    ) then 'neighbouring_day'
+    when exists (
+      select
+      from different as other
+      where other.store = different.store
+        and other.event = different.event
+        and other.product_id = different.product_id
+        and other.day = different.day
+        and (other.country is distinct from different.country or other.currency <> different.currency)
+        and other.reported_units - other.our_units = different.our_units - different.reported_units
+    ) then 'other_country'
+    when exists (
+      select
+      from analyst.store_reports as earlier
+      join subledger.store_report_row as row using (sha256)
+      where earlier.replaced_at is not null
+        and earlier.kind = 'apple_sales'
+        and row.day = different.day
+        and row.event = different.event
+        and row.product_id = different.product_id
+        and row.country is not distinct from different.country
+        and row.currency = different.currency
+      group by earlier.sha256
+      having sum(row.units) = different.our_units
+    ) then 'restated'
+    else 'unexplained'
+  end,
+  different.reported_lines, different.our_purchases
+from different
+$$;
+
+comment on function analyst.report_differences_in is
+  'Where the stores'' sales reports and the ledger differ, on the days of which a report was imported: Apple''s by '
+  'day, '
+  'product, country and currency, Google''s by order. Of environment production, without what costs nothing. '
+  'apple_zone is '
+  'the time zone of the days in Apple''s reports; those of Google Play are UTC. reason: unknown_product, no event '
+  'of the log '
+  'has it; unknown_order, none has this order; not_reported, the report lacks it; not_reported_yet, the same in '
+  'its last '
+  'three days; other_product, other_country, other_currency, other_amount; neighbouring_day, the day before or after '
+  'differs by as much in the other direction, so the time zone or the hour of processing does; restated, an '
+  'earlier file of '
+  'the same name agreed; unexplained. our_purchases are the transactions of the ledger behind the row, '
+  'reported_lines those '
+  'of the files';
+
+create or replace view analyst.report_differences as
+select
+  store, day, product_id, country, currency, event, order_id, reported_units, our_units, reported_amount, our_amount,
+  reason, reported_lines, our_purchases
+from analyst.report_differences_in('America/Los_Angeles');
+
+comment on view analyst.report_differences is
+  'Where the stores'' sales reports and the ledger differ; Apple''s days are those of Pacific Time, see '
+  'report_differences_in. Empty if all agree';
+comment on column analyst.report_differences.day is 'By the store''s calendar';
+comment on column analyst.report_differences.country is 'ISO 3166-1 alpha-3';
+comment on column analyst.report_differences.event is 'sale or refund';
+comment on column analyst.report_differences.order_id is
+  'Order of Google Play; null for Apple, whose reports name none';
+comment on column analyst.report_differences.reported_units is 'Negative for refunds';
+comment on column analyst.report_differences.our_amount is
+  'In the currency unit; null if the price of a purchase is unknown, as in V1';
+comment on column analyst.report_differences.reason is 'See report_differences_in';
+comment on column analyst.report_differences.reported_lines is 'Name of the file and line';
+comment on column analyst.report_differences.our_purchases is 'Their transaction ids';
+
+create or replace view analyst.month_figures as
+select
+  date_trunc('month', day)::date as month,
+  app,
+  environment,
+  'payments' as figure,
+  product_id,
+  country,
+  currency,
+  sum(payments)::bigint as count,
+  sum(gross) as amount
+from analyst.revenue
+group by 1, app, environment, product_id, country, currency
+having sum(payments) <> 0
+union all
+select date_trunc('month', day)::date, app, environment, 'refunds', product_id, country, currency, null, sum(refunded_here)
+from analyst.revenue
+group by 1, app, environment, product_id, country, currency
+having sum(refunded_here) <> 0
+union all
+select month, app, environment, counted.figure, product_id, null, null, counted.count, null
+from analyst.movements
+cross join lateral (
+  values
+    ('trial_starts', trial_starts), ('new', new), ('recovered', recovered), ('resubscribed', resubscribed),
+    ('trials_lost', trials_lost), ('churned', churned), ('conversions', conversions), ('renewals', renewals)
+) as counted (figure, count)
+where counted.count <> 0
+union all
+select (day - interval '1 month')::date, app, environment, counted.figure, product_id, null, null, counted.count, null
+from analyst.active_subscriptions
+cross join lateral (
+  values ('paying_at_end', paying), ('in_trial_at_end', in_trial), ('in_grace_at_end', in_grace)
+) as counted (figure, count)
+where extract(day from day) = 1
+  and counted.count <> 0
+union all
+select (day - interval '1 month')::date, app, environment, 'mrr_at_end', null, null, currency, subscriptions, mrr
+from analyst.mrr
+where extract(day from day) = 1
+  and subscriptions <> 0;
+
+comment on view analyst.month_figures is
+  'What `subledger close` keeps of a month: payments and refunds (see revenue), movements, and at 00:00 UTC of the '
+  'next '
+  'month the subscriptions that paid, were in trial or in grace, and their monthly value (see mrr)';
+comment on column analyst.month_figures.figure is
+  'payments and refunds, by product, country and currency; trial_starts, new, recovered, resubscribed, trials_lost, '
+  'churned, conversions, renewals, paying_at_end, in_trial_at_end and in_grace_at_end, by product; mrr_at_end, by '
+  'currency';
+comment on column analyst.month_figures.count is 'Payments or subscriptions; null for refunds';
+comment on column analyst.month_figures.amount is 'In the currency unit; null for movements';
+
+create or replace view analyst.closed_months as
+select
+  stream.app,
+  stream.environment,
+  (statement.closing ->> 'month' || '-01')::date as month,
+  statement.received_at as closed_at,
+  statement.closing ->> 'by' as closed_by,
+  statement.closing ->> 'reason' as reason,
+  (statement.closing ->> 'position')::bigint as position,
+  statement.position as event_position,
+  statement.closing -> 'figures' as figures,
+  statement.stream_id
+from (
+  -- The last statement about each month.
+  select distinct on (stream_id, facts #>> '{closing,month}')
+    stream_id, position, received_at, kind, facts -> 'closing' as closing
+  from subledger.event
+  where source = 'operator'
+    and kind in ('month_closed', 'month_reopened')
+  order by stream_id, facts #>> '{closing,month}', position desc
+) as statement
+join subledger.stream using (stream_id)
+where statement.kind = 'month_closed';
+
+comment on view analyst.closed_months is 'Months that `subledger close` closed, and that were not opened again';
+comment on column analyst.closed_months.position is 'Last event that the figures contain';
+comment on column analyst.closed_months.event_position is
+  'The event that closed the month, whose body has the figures with their signature';
+comment on column analyst.closed_months.figures is 'As they were, see month_figures';
+
+create or replace view analyst.restatements as
+with closed as materialized (
+  select
+    closed_months.app, closed_months.environment, closed_months.month, closed_months.position, closed_months.stream_id,
+    figure.*
+  from analyst.closed_months
+  cross join lateral jsonb_to_recordset(closed_months.figures) as figure (
+    figure text, "productId" text, country text, currency text, count bigint, amount numeric
+  )
+), current as materialized (
+  select month_figures.*
+  from analyst.month_figures
+  join analyst.closed_months using (app, environment, month)
+), different as materialized (
+  select
+    coalesce(closed.month, current.month) as month,
+    coalesce(closed.app, current.app) as app,
+    coalesce(closed.environment, current.environment) as environment,
+    coalesce(closed.figure, current.figure) as figure,
+    coalesce(closed."productId", current.product_id) as product_id,
+    coalesce(closed.country, current.country) as country,
+    coalesce(closed.currency, current.currency) as currency,
+    coalesce(closed.count, 0) as closed_count,
+    coalesce(current.count, 0) as count,
+    coalesce(closed.amount, 0) as closed_amount,
+    coalesce(current.amount, 0) as amount
+  from closed
+  full join current
+    on current.month = closed.month
+    and current.app = closed.app
+    and current.environment = closed.environment
+    and current.figure = closed.figure
+    and coalesce(current.product_id, '') = coalesce(closed."productId", '')
+    and coalesce(current.country, '') = coalesce(closed.country, '')
+    and coalesce(current.currency, '') = coalesce(closed.currency, '')
+  where coalesce(closed.count, 0) <> coalesce(current.count, 0)
+    or coalesce(closed.amount, 0) <> coalesce(current.amount, 0)
+), news as materialized (
+  -- Purchases about which something was reported since.
+  select
+    closed_months.app, closed_months.environment, closed_months.month, bought.product_id,
+    analyst.country(bought.storefront) as country, bought.currency, bought.purchase_date, bought.expires_date,
+    bought.revocation_date, bought.refunds, reported.position
+  from analyst.closed_months
+  join subledger.transaction as bought using (stream_id)
+  cross join lateral unnest(bought.positions) as reported (position)
+  where reported.position > closed_months.position
+)
+select
+  different.month,
+  different.app,
+  different.environment,
+  different.figure,
+  different.product_id,
+  different.country,
+  different.currency,
+  different.closed_count,
+  different.count,
+  different.closed_amount,
+  different.amount,
+  coalesce((
+    select array_agg(distinct news.position order by news.position)
+    from news
+    where news.app = different.app
+      and news.environment = different.environment
+      and news.month = different.month
+      and news.product_id = coalesce(different.product_id, news.product_id)
+      and news.country is not distinct from coalesce(different.country, news.country)
+      and news.currency is not distinct from coalesce(different.currency, news.currency)
+      and case different.figure
+        when 'payments' then analyst.month_of(news.purchase_date) = different.month
+        when 'refunds' then
+          analyst.month_of(news.revocation_date) = different.month
+          or exists (
+            select
+            from jsonb_array_elements(news.refunds) as part
+            where analyst.month_of((part ->> 'at')::timestamptz) = different.month
+          )
+        else
+          -- The purchase, or what it gave, touches the month or its end.
+          news.purchase_date <= (different.month + interval '1 month') at time zone 'UTC'
+          and coalesce(news.expires_date, 'infinity') >= different.month::timestamp at time zone 'UTC'
+      end
+  ), '{}') as positions
+from different;
+
+comment on view analyst.restatements is
+  'What has changed in closed months since they were closed: a row for each figure that differs, see '
+  'month_figures. Empty '
+  'if nothing has';
+comment on column analyst.restatements.closed_count is 'When the month was closed';
+comment on column analyst.restatements.count is 'Now';
+comment on column analyst.restatements.closed_amount is 'When the month was closed';
+comment on column analyst.restatements.amount is 'Now';
+comment on column analyst.restatements.positions is
+  'Events since then about purchases of this product, country and currency that touch the figure. Empty if none '
+  'came: then '
+  'product settings, an import or another version of the program changed it';
 
 create or replace view analyst.apple_deliveries as
 select

@@ -2,8 +2,15 @@
 package enum Limits {
     /// Most attempts in flight to one endpoint: enough for thousands a second to a receiver that answers in a millisecond.
     package static let endpointFlightsMax = 8
-    /// Most attempts in flight to all endpoints, so that their number does not decide how much memory is used.
+    /// Most attempts in flight to all endpoints that have not lasted longer than ``quickTimeMax``, so that their number does
+    /// not decide how much memory is used.
     package static let flightsMax = 64
+    /// Attempts in flight to endpoints that answer slowly, beside the others. Only what turns slow at the same time can
+    /// exceed it.
+    package static let slowFlightsMax = 64
+    /// An attempt that lasts longer makes its endpoint a slow one: most receivers answer in a tenth of it. It also bounds
+    /// how long an endpoint waits for others that have not been slow yet.
+    package static let quickTimeMax = Duration.seconds(1)
     /// Most subscriptions of an endpoint that wait for their next attempt. Beyond it, the endpoint itself is at fault, and
     /// waits as a whole.
     package static let waitingLinesMax = 1000
@@ -38,6 +45,8 @@ package enum Limits {
     static let lookPause = Duration.seconds(5)
     /// Pause after a failure of the database.
     static let failurePause = Duration.seconds(1)
+    /// Names that are looked up at the same time, one of an endpoint. Each takes a thread.
+    static let lookUpsMax = 16
     /// How long the address of a host is used without looking it up again.
     static let addressAgeMax = Duration.seconds(60)
     /// Longest duration of a read or write of the database.

@@ -16,6 +16,12 @@ enum Limits {
     static let readWaitMax = EventLog.Limits.readWaitMax
     /// Longest time for a statement that configures products: another session may configure the same ones.
     static let statementWaitMax = Duration.seconds(30)
+    /// Longest time for a batch of an export, beside a server on a slow disk. An analyst's queries may take as long.
+    static let exportBatchWaitMax = Duration.seconds(300)
+    /// Longest time for the import of a report, or for its comparison with a log of many years.
+    static let reportWaitMax = Duration.seconds(1800)
+    /// Rows of a report in one statement: some megabytes.
+    static let reportBatchRows = 2000
     /// A file of rates for decades of days.
     static let importWaitMax = Duration.seconds(120)
     /// Longest time between two checks of all streams for changes. Notifications name the streams with new ones; the

@@ -1,4 +1,5 @@
 import Encoding
+import Foundation
 import Server
 import Simulation
 
@@ -20,6 +21,18 @@ enum SimulationFiles {
             try file.write(line: writer.bytes)
         }
         try file.flush()
+    }
+
+    /// A file for each day.
+    static func writeReports(of simulation: Simulation, to folder: String) throws {
+        do {
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        } catch {
+            throw SettingError(description: "\(folder) cannot be made")
+        }
+        for file in SalesReports(simulation).files {
+            try OutputFile.write(file.content, to: "\(folder)/\(file.name)")
+        }
     }
 
     /// `{"backendCustomerId":…,"links":[…],"statedAt":…,"story":…}`, in the order of sending.

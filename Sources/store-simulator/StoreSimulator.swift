@@ -95,6 +95,11 @@ struct StoreSimulator: AsyncParsableCommand {
             valueName: "file"))
     var writeAccess: String?
 
+    @Option(
+        help: ArgumentHelp(
+            "Write Apple's daily Sales reports to this folder, for `subledger report import`.", valueName: "folder"))
+    var writeReports: String?
+
     @Option(help: ArgumentHelp("The instant of --write-export and --write-access, ISO 8601.", valueName: "instant"))
     var exportAt = "2025-08-01T00:00:00Z"
 
@@ -272,6 +277,7 @@ struct StoreSimulator: AsyncParsableCommand {
                 if let writeExport { try export.writePurchases(to: writeExport) }
                 if let writeAccess { try export.writeAccess(to: writeAccess) }
             }
+            if let simulation, let writeReports { try SimulationFiles.writeReports(of: simulation, to: writeReports) }
             if let expected, !inStep { try SimulationFiles.writeAnswers(of: simulation, google, to: expected) }
             if let google, let compare { try await self.compare(google, at: compare) }
             if let simulation { try await simulate(simulation) }
@@ -300,8 +306,9 @@ struct StoreSimulator: AsyncParsableCommand {
     /// Whether an action needs the stories.
     private var isSimulating: Bool {
         let files = [
-            output, writeProducts, writeLinks, writeReceipts, writeExport, writeAccess, play.writePurchases, expected,
-            figures,
+            output, writeProducts, writeLinks, writeReceipts, writeExport, writeAccess, writeReports,
+            play.writePurchases,
+            expected, figures,
         ]
         return inStep || serveStore != nil || (files + [url, compare]).contains { $0 != nil }
     }

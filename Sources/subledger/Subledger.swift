@@ -9,9 +9,12 @@ struct Subledger: AsyncParsableCommand {
         subcommands: [
             Serve.self, Migrate.self, Inspect.self, Fold.self, ProjectorCommand.self, Rebuild.self,
             Verify.self, HeadCommand.self, EvidenceCommand.self, VerifyEvidence.self, CompareSources.self, Explain.self,
-            ReceiptCommand.self, ImportCommand.self, CompareAccess.self, GrantCommand.self, Poll.self, Backfill.self,
-            Audit.self,
-            Probe.self, Extend.self, AccountTokenCommand.self, ProductCommand.self, RateCommand.self,
-            CommissionCommand.self, TaxCommand.self, WebhookCommand.self, TokenCommand.self, Simulate.self,
+            ReceiptCommand.self, ImportCommand.self, CompareAccess.self, ExportCommand.self, GrantCommand.self,
+            Poll.self,
+            Backfill.self, Audit.self, Probe.self, Extend.self, AccountTokenCommand.self, ProductCommand.self,
+            RateCommand.self,
+            CommissionCommand.self, TaxCommand.self, ReportCommand.self, CloseCommand.self, WebhookCommand.self,
+            TokenCommand.self,
+            Simulate.self,
         ])
 }

@@ -56,12 +56,16 @@ struct AlertTests {
         }
     }
 
-    @Test("each alert has a runbook_url that leads to its own section of the runbook, and each section has an alert")
+    @Test("each alert has a runbook_url: its section of the runbook that the package has; each section has an alert")
     func runbook() throws {
         let rules = try String(contentsOf: Self.file, encoding: .utf8)
         let article = Self.file.deletingLastPathComponent().deletingLastPathComponent()
             .appendingPathComponent("Sources/subledger/Documentation.docc/Runbook.md")
         let runbook = try String(contentsOf: article, encoding: .utf8)
+        let package = try String(
+            contentsOf: Self.file.deletingLastPathComponent().appendingPathComponent("package"), encoding: .utf8)
+        let path = "/usr/share/doc/subledger/Runbook.md"
+        #expect(package.contains("\nput 644 Sources/subledger/Documentation.docc/Runbook.md \(path)\n"))
         let sections = Set(runbook.matches(of: /\n### (Subledger\w+)\n/).map { String($0.output.1) })
 
         let alerts = rules.split(separator: "- alert: ").dropFirst()
@@ -69,10 +73,34 @@ struct AlertTests {
         for alert in alerts {
             let name = String(alert.prefix { !$0.isWhitespace })
             #expect(sections.contains(name), "\(name)")
-            let address = "https://docs.example.com/subledger/Runbook.md#\(name.lowercased())"
+            let address = "file://\(path)#\(name.lowercased())"
             #expect(alert.contains("\n          runbook_url: \(address)\n"), "\(name)")
         }
         #expect(sections == Set(alerts.map { String($0.prefix { !$0.isWhitespace }) }))
+    }
+
+    @Test("the command at the head of the rules writes another address into every alert")
+    func published() throws {
+        let folder = TestFolder.path("rules")
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        let copy = URL(fileURLWithPath: folder).appendingPathComponent("alerts.yml")
+        try FileManager.default.copyItem(at: Self.file, to: copy)
+        let rules = try String(contentsOf: copy, encoding: .utf8)
+        let command = try #require(rules.firstMatch(of: /\n#   (sed -i .*)\n/)).output.1
+
+        let result = try Process.run(
+            URL(fileURLWithPath: "/bin/bash"), ["-c", String(command)], folder: URL(fileURLWithPath: folder),
+            joined: true)
+
+        #expect(result.status == 0, "\(result.outputText)")
+        let alerts = try String(contentsOf: copy, encoding: .utf8).split(separator: "- alert: ").dropFirst()
+        #expect(alerts.count == rules.split(separator: "- alert: ").count - 1)
+        for alert in alerts {
+            let name = alert.prefix { !$0.isWhitespace }
+            let address = "https://docs.example.com/subledger/Runbook.md#\(name.lowercased())"
+            #expect(alert.contains("\n          runbook_url: \(address)\n"), "\(name)")
+        }
     }
 
     private static let promtool: String? = (ProcessInfo.processInfo.environment["PATH"] ?? "").split(separator: ":")

@@ -8,7 +8,7 @@ struct DocumentationTests {
     /// commands are in `notRun`.
     static let run = [
         "README", "GettingStarted", "Operating", "Configuration", "Security", "Simulator", "HTTPAPI", "SQL", "Receipts",
-        "Webhooks", "Deliveries", "RefundRequests", "Evidence", "Conformance",
+        "Webhooks", "Deliveries", "RefundRequests", "Evidence", "Conformance", "Export", "StoreReports",
     ]
 
     /// The first command of each block that is marked as not run, so that a block cannot be left out by mistake.
@@ -26,13 +26,15 @@ struct DocumentationTests {
         "ConnectingTheAppStore": ["curl"],
         "ConnectingGooglePlay": ["curl"],
         "Explanations": ["subledger explain"],
+        "Export": ["psql -c"],
+        "StoreReports": ["subledger report import"],
         "Offers": ["curl"],
         "Switching": ["subledger import", "subledger compare-access"],
         "Security": ["subledger inspect"],
         "Console": ["token="],
         "Receipts": ["export SUBLEDGER_TOKEN=", "curl -s", "subledger receipt verify", "subledger backfill"],
         "Deliveries": ["subledger audit", "subledger probe"],
-        "Money": ["subledger rate import"],
+        "Money": ["subledger rate import", "subledger close"],
         "RefundRequests": ["curl -s -X PUT", "curl -s -X PUT"],
         "OperatorWrites": ["subledger extend", "subledger extend", "subledger account-token", "subledger grant"],
         "Simulator": ["store-simulator --in-step"],

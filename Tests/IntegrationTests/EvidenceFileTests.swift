@@ -1,11 +1,15 @@
 import AppStore
+import Crypto
 import Encoding
 import EventLog
+import Foundation
+import PlayStore
 import Postgres
 import Subscriptions
 import TestSupport
 import Testing
-import Verification
+
+@testable import Verification
 
 @Suite("Evidence proves an event without the database")
 struct EvidenceFileTests {
@@ -175,6 +179,101 @@ struct EvidenceFileTests {
             #expect(try await Self.problem(text, keys: [HeadKey().publicKey])?.hasPrefix("head: ") == true)
             #expect(try await Self.problem(text, roots: .apple)?.hasPrefix("event: body fails verification: ") == true)
         }
+    }
+
+    @Test("evidence of what nobody signed names neither a chain nor a revocation, whatever head the operator signed")
+    func unsigned() async throws {
+        let chain = Array(SHA256.hash(data: Array("a chain".utf8)))
+        let events = try Self.unsignedEvents()
+        #expect(
+            Set(events.map(\.event.source))
+                == Set(EventSource.allCases).subtracting([.appleV2, .appleHistory, .appleDevice, .appleAPI]))
+
+        for (event, body) in events {
+            let honest = Self.text(try Self.evidence(of: event, body))
+            #expect(try await Self.problem(honest) == nil, "\(event.source)")
+            for (chainId, revocation) in [(chain, "good"), (chain, nil), (nil, "good")] as [([UInt8]?, String?)] {
+                let claimed = Self.text(
+                    try Self.evidence(of: event, body, chainId: chainId, revocation: revocation))
+                let problem = try await Self.problem(claimed)
+                #expect(problem == "event: chain_id does not match the body", "\(event.source)")
+            }
+        }
+        let (event, body) = try #require(events.first { $0.event.source == .backend })
+        let honest = try Self.verifyCommand(try Self.evidence(of: event, body))
+        #expect(honest.status == 0)
+        #expect(honest.output.contains("\norigin: not signed; only the operator's head proves it\n"), "\(honest)")
+        let claimed = try Self.verifyCommand(
+            try Self.evidence(of: event, body, chainId: chain, revocation: "good"))
+        #expect(claimed.status == 1)
+        #expect(claimed.output == "not verified: event: chain_id does not match the body\n")
+    }
+
+    private static func verifyCommand(_ evidence: EvidenceFile) throws -> (status: Int32, output: String) {
+        let result = try ServerProcess.run(
+            ["verify-evidence", "-", "--public-key", Hex.text(key.publicKey.bytes)], input: Data(text(evidence).utf8))
+        return (result.status, result.output)
+    }
+
+    /// Evidence of the first event of a stream, under a head that the operator signed.
+    private static func evidence(
+        of event: Event, _ body: [UInt8], chainId: [UInt8]? = nil, revocation: String? = nil
+    ) throws -> EvidenceFile {
+        let stream = StreamKey(app: V1Body.app, environment: event.environment)
+        let receivedAt = Timestamptz(microsecondsSinceUnixEpoch: TestBundle.now.milliseconds * 1000)
+        let chained = ChainedEvent(
+            receivedAt: receivedAt, source: event.source.rawValue, dedupeKey: event.dedupeKey.bytes,
+            bodyDigest: Array(SHA256.hash(data: body)), chainId: chainId, revocation: revocation)
+        let start = LogChain(startOf: stream, createdAt: receivedAt)
+        var chain = start
+        chain.append(chained.digest)
+        return EvidenceFile(
+            position: 1, receivedAt: TestBundle.now, event: chained, body: body, certificates: [], verdicts: [],
+            responses: [:], start: start.value, digests: [],
+            head: try key.sign(
+                StreamHead(stream: stream, position: 1, chain: chain.value), at: TestBundle.now))
+    }
+
+    /// An event of each source that nobody signs, with its body as stored.
+    private static func unsignedEvents() throws -> [(event: Event, body: [UInt8])] {
+        let (app, now) = (V1Body.app, TestBundle.now)
+        let links = LinkStatement(backendCustomerId: "customer-1", links: [CustomerKey(.subscription, "1")])
+        let write = StoreWrite(
+            .setAccountToken(originalTransactionId: "1", appAccountToken: "7e3fb204-2ea0-4e9b-8d1d-3a2c5a3c9d4f"),
+            requestIdentifier: "7e3fb204-2ea0-4e9b-8d1d-3a2c5a3c9d50", by: "support", reason: "asked for it")
+        let notification = try Apps([App(bundleId: app, sharedSecrets: [V1Body.secret])])
+            .verify(try V1Body(number: 1).bytes, receivedAt: now)
+        let receipt = Array(
+            """
+            {"status":0,"environment":"Production","receipt":{"bundle_id":"\(app)","in_app":[{"quantity":"1",\
+            "product_id":"lamp","transaction_id":"1","original_transaction_id":"1",\
+            "purchase_date_ms":"1572600000000","original_purchase_date_ms":"1572600000000"}]}}
+            """.utf8)
+        let notice = Base64.text(
+            Array(#"{"version":"1.0","packageName":"\#(app)","testNotification":{"version":"1.0"}}"#.utf8))
+        let push = try PushMessage(
+            decoding: Array(
+                #"{"message":{"data":"\#(notice)","messageId":"1"},"subscription":"projects/p/subscriptions/s"}"#.utf8))
+        let gone = try PlayStatement.gone(
+            about: PlayStatement.Subject(
+                packageName: app, purchaseToken: try #require(PurchaseToken("token-1")), environment: .production),
+            answeredAt: now
+        ).evidence.bytes
+        let ofGoogle = try [EventSource.googleAPI, .googleDevice, .googleVoided].map { source in
+            let event = try PlayStatement.event(
+                decoding: gone, source: source, environment: .production, answeredAt: now)
+            return (event, gone)
+        }
+        return [
+            (links.event(environment: .production, app: app, receivedAt: now), links.canonicalText),
+            (write.event(environment: .production, app: app, receivedAt: now), write.canonicalText),
+            (notification.event, notification.evidence.bytes),
+            (
+                try StoredAnswer(decoding: receipt).event(app: app, environment: .production, receivedAt: now),
+                receipt
+            ),
+            (push.event(), push.evidence.bytes),
+        ] + ofGoogle
     }
 
     @Test("there is no evidence of an event that is not there, or from a log that does not lead to the head")

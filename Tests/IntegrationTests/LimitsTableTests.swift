@@ -61,7 +61,9 @@ struct LimitsTableTests {
         "stream of changes": seconds(HTTP.streamMax),
         "endpoints": "\(Outbound.Limits.endpointsMax)",
         "attempts in flight":
-            "\(Outbound.Limits.endpointFlightsMax) of an endpoint, \(Outbound.Limits.flightsMax) in all",
+            "\(Outbound.Limits.endpointFlightsMax) of an endpoint, \(Outbound.Limits.flightsMax) in all, and "
+            + "\(Outbound.Limits.slowFlightsMax) to endpoints that need longer than "
+            + seconds(Outbound.Limits.quickTimeMax),
         "subscriptions of an endpoint that wait": "\(Outbound.Limits.waitingLinesMax)",
     ]
 

@@ -289,7 +289,7 @@ struct MigrationTests {
             let limit = upgrade.killed(after: 120)
             defer { limit.cancel() }
             var said = ""
-            while !said.contains("step 4 of 5"), upgrade.isRunning {
+            while !said.contains("step 4 of 6"), upgrade.isRunning {
                 said += String(decoding: errors.fileHandleForReading.availableData, as: UTF8.self)
             }
             kill(upgrade.processIdentifier, SIGKILL)
@@ -308,7 +308,7 @@ struct MigrationTests {
             try await blocker.script("rollback", deadline: .now + .seconds(10))
             await blocker.close()
 
-            #expect(said.contains("0002_endpoints_and_money.sql, step 1 of 5"), "\(said)")
+            #expect(said.contains("0002_endpoints_and_money.sql, step 1 of 6"), "\(said)")
             #expect(Self.differences(before, try await Self.catalog(database)) == [])
             #expect(try await Self.migrate(database) == .applied)
         }

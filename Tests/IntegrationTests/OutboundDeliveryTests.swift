@@ -105,6 +105,27 @@ struct OutboundDeliveryTests {
         }
     }
 
+    @Test("endpoints that answer slowly, more than have places for all their attempts, do not hold up another one")
+    func slow() async throws {
+        try await OutboundBundle.with(endpoint: false) { bundle in
+            bundle.receiver.before { message in
+                if message.path == "/slow" { try? await Task.sleep(for: .seconds(30)) }
+            }
+            for number in 1...9 { try await bundle.add("end_000000000000000\(number)", path: "/slow") }
+            try await bundle.publish((1...20).map { "line-\($0)" })
+            try await bundle.delivering(timeout: .seconds(40)) { _ in
+                _ = try await eventually(within: .seconds(20), "the slow endpoints use all places") {
+                    bundle.receiver.messages.count >= 64 ? true : nil
+                }
+                let start = ContinuousClock.now
+                try await bundle.add(path: "/quick")
+                try await bundle.delivered()
+                #expect(ContinuousClock.now - start < .seconds(15))
+            }
+            #expect(bundle.receiver.messages.filter { $0.path == "/quick" }.count == 20)
+        }
+    }
+
     @Test("410 disables the endpoint; once enabled it continues, and has lost nothing")
     func gone() async throws {
         try await OutboundBundle.with { bundle in

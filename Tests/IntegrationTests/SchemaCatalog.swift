@@ -58,6 +58,9 @@ enum SchemaCatalog {
         from pg_namespace
         where nspname in ('subledger', 'analyst')
         union all
+        select format('publication %s %s.%s %s', pubname, schemaname, tablename, attnames)
+        from pg_publication_tables
+        union all
         select format('version %s', max(version))
         from subledger.schema_version
         order by 1

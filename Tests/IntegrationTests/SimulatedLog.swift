@@ -30,10 +30,10 @@ struct SimulatedLog {
         return roots
     }
 
-    /// The deliveries of a run: every story, both versions, shuffled, some twice.
-    static func deliveries(
+    /// A run: every story, both versions, shuffled, some twice.
+    static func simulation(
         subscriptions: Int = 28, environment: Subscriptions.Environment = .sandbox, seed: UInt64 = TestSeed.value
-    ) async throws -> [Delivery] {
+    ) -> Simulation {
         let app = SimulatedApp(
             bundleId: V1Body.app, appAppleId: environment == .production ? 1_234_567_890 : nil,
             environment: environment, sharedSecret: V1Body.secret)
@@ -44,6 +44,14 @@ struct SimulatedLog {
         settings.order = .shuffled
         settings.duplicate = 0.1
         guard let simulation = Simulation(settings) else { preconditionFailure("no story matches the settings") }
+        return simulation
+    }
+
+    /// The deliveries of a run.
+    static func deliveries(
+        subscriptions: Int = 28, environment: Subscriptions.Environment = .sandbox, seed: UInt64 = TestSeed.value
+    ) async throws -> [Delivery] {
+        let simulation = simulation(subscriptions: subscriptions, environment: environment, seed: seed)
         let verifier = NotificationVerifier(
             apps: Apps([App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])]),
             signatures: SignatureVerifier(roots: roots))

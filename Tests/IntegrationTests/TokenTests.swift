@@ -1,5 +1,7 @@
 import Foundation
 import Hummingbird
+import Logging
+import Postgres
 import Synchronization
 import TestSupport
 import Testing
@@ -229,11 +231,17 @@ struct TokenTests {
                 "insert into subledger.console_ticket values (sha256('x'), '0123456789ab', now())",
                 "update subledger.console_session set expires = now()",
                 "update subledger.console_session set token_id = '0123456789ab'",
+                """
+                insert into subledger.console_session (session_sha256, token_id, csrf, expires)
+                values (sha256('x'), '0123456789ab', repeat('0', 64), now() + interval '1 hour')
+                """,
+                "select from subledger.console_ticket", "delete from subledger.console_ticket",
             ]
             if role != "authenticator" {
                 refused += [
-                    "select from subledger.console_session", "select from subledger.console_ticket",
-                    "delete from subledger.console_session",
+                    "select from subledger.console_session", "delete from subledger.console_session",
+                    "select subledger.begin_console_session('0123456789ab', 'x', 'x', 'x', 1)",
+                    "select subledger.redeem_console_ticket('x', 'x', 'x', 'x', 1)",
                 ]
             }
             for statement in refused {
@@ -242,6 +250,48 @@ struct TokenTests {
                 }
             }
             await connection.close()
+        }
+    }
+
+    @Test("only who knows a token or a ticket begins a login to the console, and the database is not shown either")
+    func consoleLogin() async throws {
+        try await TestCluster.withDatabase { database in
+            let token = try #require(AccessToken(try await TestBundle.token(.admin, database)))
+            let owner = try await TestCluster.connect(database)
+            let ticket = try await TokenStore(connection: owner).makeTicket(id: token.id)
+            let pool = PostgresPool(
+                database.with(role: "subledger_authenticator"), limit: 1, logger: Logger(label: "test"))
+            let sessions = ConsoleSessions(pool: pool)
+            let forged = try #require(AccessToken("slt_\(token.id)_\(String(repeating: "0", count: 64))"))
+
+            #expect(try await sessions.begin(forged) == nil)
+            #expect(try await sessions.redeem(try #require(ConsoleSecret(String(repeating: "0", count: 64)))) == nil)
+            let begun = try #require(try await sessions.begin(token))
+            #expect(try await sessions.session(of: begun)?.tokenId == token.id)
+            let redeemed = try #require(try await sessions.redeem(ticket))
+            #expect(try await sessions.session(of: redeemed)?.scope == .admin)
+            #expect(try await sessions.redeem(ticket) == nil)
+
+            // What the role itself can read proves nothing.
+            let proofs: [SQL] = ["secret_sha256", "sha256(secret_sha256 || sha256('x'))", "''", "null", "'\\x00'"]
+            for proof in proofs {
+                let authenticator = try await TestCluster.connect(database.with(role: "subledger_authenticator"))
+                let rows = try await authenticator.query(
+                    Statement(
+                        "forged",
+                        """
+                        select subledger.begin_console_session(
+                          token_id, \(proof)::bytea, sha256('x'), repeat('0', 64), 60
+                        )
+                        from subledger.token
+                        """), deadline: .now + .seconds(20))
+                #expect(try rows[0].value(Bool.self, at: 0) == false, "\(proof)")
+                await authenticator.close()
+            }
+            try await TokenStore(connection: owner).revoke(id: token.id)
+            #expect(try await sessions.begin(token) == nil)
+            await owner.close()
+            await pool.close()
         }
     }
 

@@ -4,15 +4,18 @@ import TestSupport
 
 /// Sessions of reading roles that hold what they can: locks, listeners, snapshots, and the processor.
 ///
-/// The queue of NOTIFY is filled by some megabytes only: a full one has eight gigabytes.
+/// The queue of NOTIFY is filled by some megabytes only, unless all of it is to be: a full one has eight gigabytes.
 struct HostileReaders: Sendable {
     let database: StormDatabase
     let report: StormReport
+    let fillsQueue: Bool
 
     private enum Limits {
         static let holding = Duration.seconds(20)
         static let pause = Duration.milliseconds(500)
         static let statement = Duration.seconds(30)
+        /// PostgreSQL's SQLSTATE for a queue that has no room.
+        static let queueFull = "54000"
     }
 
     /// What a session does before it waits, in an open transaction.
@@ -75,7 +78,37 @@ struct HostileReaders: Sendable {
                     while !Task.isCancelled { await hold(sql, as: role) }
                 }
             }
+            if fillsQueue { group.addTask { await fillQueue() } }
         }
+    }
+
+    /// Fills the queue and keeps it full: a session that listens in a transaction reads nothing, so nothing leaves the queue.
+    private func fillQueue() async {
+        guard let listener = try? await connect("subledger_reader"), let filler = try? await connect("subledger_reader")
+        else { return report.problem("no sessions that could fill the queue of notifications") }
+        try? await listener.script("listen hostile; begin; select 1", deadline: .now + Limits.statement)
+        let start = ContinuousClock.now
+        var isFull = false
+        while !Task.isCancelled {
+            do {
+                try await filler.script(
+                    """
+                    select count(pg_notify('hostile', number || repeat('x', 7900)))
+                    from generate_series(1, 2000) as number
+                    """, deadline: .now + Limits.statement)
+            } catch {
+                guard error.sqlstate == Limits.queueFull else {
+                    report.problem("the queue of notifications was not filled: \(error)")
+                    break
+                }
+                if !isFull { report.log("hostile: the queue is full after \(ContinuousClock.now - start)") }
+                isFull = true
+                try? await Task.sleep(for: Limits.pause)
+            }
+        }
+        if !isFull { report.problem("the queue of notifications did not become full") }
+        await filler.close()
+        await listener.close()
     }
 
     private func connect(_ role: String) async throws -> PostgresConnection {

@@ -29,7 +29,11 @@ struct Storm: AsyncParsableCommand {
     @Flag(help: "Instead of faults: sessions of reading roles that hold what they can, and customers who send junk.")
     var hostile = false
 
+    @Flag(help: "With --hostile: fill PostgreSQL's queue of notifications, too. It takes nine gigabytes of the folder.")
+    var fillQueue = false
+
     func validate() throws {
+        guard hostile || !fillQueue else { throw ValidationError("--fill-queue needs --hostile.") }
         guard minutes > 0, minutes <= 600 else {
             throw ValidationError("--minutes is out of range: expected more than 0 and at most 600.")
         }
@@ -52,7 +56,7 @@ struct Storm: AsyncParsableCommand {
 
         let run = try await StormRun.start(folder: folder, load: load, seed: seed, report: report)
         if hostile {
-            await run.hostileStorm(for: .seconds(minutes * 60))
+            await run.hostileStorm(for: .seconds(minutes * 60), fillsQueue: fillQueue)
         } else {
             await run.storm(for: .seconds(minutes * 60), canFillDisk: fillDisk)
         }

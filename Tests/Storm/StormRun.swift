@@ -71,9 +71,11 @@ struct StormRun: Sendable {
 
     /// Posts the load while reading roles hold what they can and customers send junk. Nothing is killed: purchases must give
     /// access in time, and health must be ok.
-    func hostileStorm(for duration: Duration) async {
+    ///
+    /// - Parameter fillsQueue: See ``HostileReaders``.
+    func hostileStorm(for duration: Duration, fillsQueue: Bool) async {
         let mischief = Task { await Mischief(sender: sender, report: report, seed: seed).run() }
-        let readers = Task { await HostileReaders(database: database, report: report).run() }
+        let readers = Task { await HostileReaders(database: database, report: report, fillsQueue: fillsQueue).run() }
         let customers = HostileCustomers(servers: servers, client: sender.client, report: report)
         let flood = Task { await customers.run(seed: seed) }
         let sending = Task { await sender.sendAll(over: duration) }

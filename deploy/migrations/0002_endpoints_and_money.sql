@@ -301,6 +301,44 @@ create table subledger.endpoint_attempt (
   constraint endpoint_attempt_milliseconds_check check (milliseconds >= 0)
 );
 
+create table subledger.store_report (
+  sha256      bytea       not null,
+  kind        text        not null,
+  name        text        not null,
+  first_day   date        not null,
+  last_day    date        not null,
+  rows        integer     not null,
+  imported_at timestamptz not null default now(),
+  constraint store_report_pkey primary key (sha256),
+  constraint store_report_sha256_check check (octet_length(sha256) = 32),
+  constraint store_report_kind_check check (
+    kind in (
+      'apple_sales', 'apple_subscription', 'apple_subscription_event', 'apple_subscriber', 'apple_financial',
+      'google_sales', 'google_earnings'
+    )
+  ),
+  constraint store_report_day_check check (first_day <= last_day)
+);
+
+create table subledger.store_report_row (
+  sha256            bytea   not null,
+  line              integer not null,
+  day               date    not null,
+  event             text    not null,
+  app               text,
+  product_id        text,
+  apple_id          text,
+  country           text,
+  currency          text,
+  units             numeric,
+  amount            numeric,
+  proceeds          numeric,
+  proceeds_currency text,
+  order_id          text,
+  fields            jsonb   not null,
+  constraint store_report_row_pkey primary key (sha256, line)
+);
+
 -- Step: grant what the new tables and columns need
 grant usage on schema analyst to subledger_products;
 
@@ -334,6 +372,9 @@ grant select on subledger.endpoint_attempt to subledger_products;
 grant select (app, name) on subledger.token to subledger_authenticator;
 grant select (stream_id, original_transaction_id, transaction_id, product_id)
   on subledger.transaction to subledger_poller;
+-- Functions begin the logins to the console now.
+revoke insert on subledger.console_session from subledger_authenticator;
+revoke select, delete on subledger.console_ticket from subledger_authenticator;
 
 grant select
   on subledger.lease, subledger.exchange_rate, subledger.commission, subledger.tax_rate
@@ -341,3 +382,27 @@ grant select
 grant select
   on subledger.endpoint, subledger.endpoint_cursor, subledger.endpoint_delivery, subledger.endpoint_attempt
   to subledger_reader;
+grant select, insert on subledger.store_report to subledger_products;
+grant select on subledger.store_report to subledger_reader, subledger_analyst;
+grant select, insert on subledger.store_report_row to subledger_products;
+grant select on subledger.store_report_row to subledger_reader, subledger_analyst;
+
+-- Step: publish the log and the changes for logical replication
+do $$
+begin
+  if has_database_privilege(current_database(), 'create') then
+    -- That a server without wal_level = logical replicates nothing yet is no news.
+    perform set_config('client_min_messages', 'error', true);
+    create publication subledger_feed
+      for table
+        subledger.stream,
+        subledger.event (
+          stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, fingerprint, facts,
+          defects, body_sha256, chain_id, revocation, chain
+        ),
+        subledger.change
+      with (publish = 'insert');
+    perform set_config('client_min_messages', 'warning', true);
+  end if;
+end
+$$;

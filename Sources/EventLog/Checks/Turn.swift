@@ -25,3 +25,25 @@ enum Turn: String {
         set work = excluded.work
         """)
 }
+
+extension PostgresPool {
+    /// Runs the body while no other process runs one with this turn for the stream.
+    ///
+    /// - Throws: ``ReadError``. The body may have run.
+    func holding<Value: Sendable>(
+        _ turn: Turn, in stream: StreamKey,
+        _ body: @Sendable (PostgresConnection) async throws(PostgresError) -> Value
+    ) async throws(ReadError) -> Value {
+        do throws(PostgresError) {
+            return try await withConnection(deadline: .now + Limits.readWaitMax) {
+                (connection) async throws(PostgresError) -> Value in
+                _ = try await connection.begin(with: [turn.step(in: stream)], deadline: .now + Limits.readWaitMax)
+                let value = try await body(connection)
+                try await connection.rollback(deadline: .now + Limits.readWaitMax)
+                return value
+            }
+        } catch {
+            throw ReadError(error)
+        }
+    }
+}

@@ -16,7 +16,7 @@ package enum Distribution {
     /// On every node.
     static let onAllNodes: [SQL] = [
         "stream", "app_checks", "app_join", "app_ownership", "commission", "consumption_policy", "exchange_rate",
-        "product", "product_entitlement", "tax_rate",
+        "product", "product_entitlement", "store_report", "store_report_row", "tax_rate",
     ]
     /// On the coordinator only.
     package static let onCoordinator: [SQL] = [
@@ -98,6 +98,8 @@ package enum Distribution {
         \(sequentially)
         set local citus.enable_unsafe_triggers = on;
         set local client_min_messages = error;
+        -- The rows are on the nodes, of which a subscriber of the coordinator knows nothing.
+        drop publication if exists subledger_feed;
         do $$
         declare
           name text;

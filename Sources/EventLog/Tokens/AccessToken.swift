@@ -47,6 +47,11 @@ package struct AccessToken: Sendable, CustomStringConvertible {
     /// SHA-256 of the secret, 32 bytes: the form in which a token is stored.
     package var digest: [UInt8] { Array(SHA256.hash(data: secret)) }
 
+    /// Shows the database that the secret is known, and nothing to whoever reads the database's log.
+    ///
+    /// - Parameter session: The digest of the session that is begun with it.
+    func proof(for session: [UInt8]) -> [UInt8] { LoginProof.bytes(of: secret, digest: digest, session: session) }
+
     /// Compares in constant time.
     package func matches(digest: [UInt8]) -> Bool {
         SHA256.hash(data: secret) == digest

@@ -21,6 +21,13 @@ package struct ConsoleSecret: Sendable {
 
     var digest: [UInt8] { Array(SHA256.hash(data: Array(text.utf8))) }
 
+    /// Shows the database that this secret is known, and nothing to whoever reads the database's log.
+    fileprivate func proof(for session: ConsoleSecret) -> [UInt8] {
+        let digits = Array(text.utf8)
+        return LoginProof.bytes(
+            of: digits.withUnsafeBufferPointer { Hex.bytes($0) } ?? [], digest: digest, session: session.digest)
+    }
+
     private static let bytes = 32
 }
 
@@ -49,19 +56,41 @@ package struct ConsoleSessions: Sendable {
 
     /// Begins a session of an active token, and removes those that have ended.
     ///
-    /// - Returns: The text of the cookie.
-    package func begin(tokenId: String) async throws(ReadError) -> ConsoleSecret {
+    /// - Returns: The text of the cookie; nil if the token is unknown or revoked.
+    package func begin(_ token: AccessToken) async throws(ReadError) -> ConsoleSecret? {
+        try await begin(ConsoleSessionStatements.begin) { session in
+            [Parameter(token.id), Parameter(token.proof(for: session.digest))]
+        }
+    }
+
+    /// Uses a one-time login up, and begins a session of its token.
+    ///
+    /// - Returns: The text of the cookie; nil if the ticket is unknown, used or expired, or its token is revoked.
+    package func redeem(_ ticket: ConsoleSecret) async throws(ReadError) -> ConsoleSecret? {
+        try await begin(ConsoleSessionStatements.redeem) { session in
+            [Parameter(ticket.digest), Parameter(ticket.proof(for: session))]
+        }
+    }
+
+    /// - Parameter proof: What the session is begun for, and the proof that it is known.
+    private func begin(
+        _ statement: Statement, _ proof: (ConsoleSecret) -> [Parameter]
+    ) async throws(ReadError) -> ConsoleSecret? {
         var random = SystemRandomNumberGenerator()
         let secret = ConsoleSecret(using: &random)
         let csrf = ConsoleSecret(using: &random)
         _ = try await query(ConsoleSessionStatements.sweep, [])
-        _ = try await query(
-            ConsoleSessionStatements.begin,
-            [
-                Parameter(secret.digest), Parameter(tokenId), Parameter(csrf.text),
+        let rows = try await query(
+            statement,
+            proof(secret) + [
+                Parameter(secret.digest), Parameter(csrf.text),
                 Parameter(Int64(Limits.consoleSessionMax.components.seconds)),
             ])
-        return secret
+        do throws(PostgresError) {
+            return try rows.first?.value(Bool.self, at: 0) == true ? secret : nil
+        } catch {
+            throw ReadError(error)
+        }
     }
 
     /// The session of a cookie; nil if it has ended: it expired, was idle, was logged out, or its token was revoked.
@@ -87,18 +116,6 @@ package struct ConsoleSessions: Sendable {
 
     package func end(_ secret: ConsoleSecret) async throws(ReadError) {
         _ = try await query(ConsoleSessionStatements.end, [Parameter(secret.digest)])
-    }
-
-    /// Uses a one-time login up.
-    ///
-    /// - Returns: The id of its token; nil if the ticket is unknown, used or expired, or its token is revoked.
-    package func redeem(_ ticket: ConsoleSecret) async throws(ReadError) -> String? {
-        let rows = try await query(ConsoleSessionStatements.redeem, [Parameter(ticket.digest)])
-        do throws(PostgresError) {
-            return try rows.first?.value(at: 0)
-        } catch {
-            throw ReadError(error)
-        }
     }
 
     private func query(_ statement: Statement, _ parameters: [Parameter]) async throws(ReadError) -> RowSet {
@@ -141,8 +158,7 @@ private enum ConsoleSessionStatements {
     static let begin = Statement(
         "console_session_begin",
         """
-        insert into subledger.console_session (session_sha256, token_id, csrf, expires)
-        values ($1, $2, $3, now() + make_interval(secs => $4::bigint))
+        select subledger.begin_console_session($1, $2, $3, $4, $5)
         """)
 
     static let find = Statement(
@@ -187,12 +203,6 @@ private enum ConsoleSessionStatements {
     static let redeem = Statement(
         "console_ticket_redeem",
         """
-        delete from subledger.console_ticket
-        using subledger.token
-        where console_ticket.ticket_sha256 = $1
-          and console_ticket.expires > now()
-          and token.token_id = console_ticket.token_id
-          and token.revoked_at is null
-        returning console_ticket.token_id
+        select subledger.redeem_console_ticket($1, $2, $3, $4, $5)
         """)
 }

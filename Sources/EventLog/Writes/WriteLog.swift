@@ -47,7 +47,8 @@ package struct WriteLog: Sendable {
     package func begin(
         _ request: StoreWrite, isIdentifierChosen: Bool, in stream: StreamKey, receivedAt: Instant
     ) async throws -> Begun {
-        try await withLock(stream) { connection async throws(PostgresError) -> Result<Begun, AppendError> in
+        try await pool.holding(.writes, in: stream) {
+            connection async throws(PostgresError) -> Result<Begun, AppendError> in
             let earlier = try await Self.placed(about: request.change, in: stream, connection)
             var repeats: Placed?
             if isIdentifierChosen {
@@ -104,26 +105,6 @@ package struct WriteLog: Sendable {
             return .success(Placed(write: write, position: appended.position, receivedAt: receivedAt))
         } catch {
             return .failure(error)
-        }
-    }
-
-    /// Runs the body while no other process runs one for the stream.
-    ///
-    /// - Throws: ``ReadError``. The body may have run.
-    private func withLock<Value: Sendable>(
-        _ stream: StreamKey, _ body: @Sendable (PostgresConnection) async throws(PostgresError) -> Value
-    ) async throws(ReadError) -> Value {
-        do throws(PostgresError) {
-            return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
-                (connection) async throws(PostgresError) -> Value in
-                _ = try await connection.begin(
-                    with: [Turn.writes.step(in: stream)], deadline: .now + Limits.readWaitMax)
-                let value = try await body(connection)
-                try await connection.rollback(deadline: .now + Limits.readWaitMax)
-                return value
-            }
-        } catch {
-            throw ReadError(error)
         }
     }
 

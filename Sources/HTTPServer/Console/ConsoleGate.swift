@@ -82,7 +82,7 @@ struct ConsoleGate: Sendable {
     func login(_ request: Request) async throws -> Response {
         guard transport != .exposed else { return Self.exposed }
         let form = ConsoleQuery(form: try await fields(of: request))
-        guard let tokenId = try await tokenId(form) else {
+        guard let secret = try await session(form) else {
             count("refused")
             try await Task.sleep(for: pause)
             return ConsoleResponse.html(
@@ -92,20 +92,20 @@ struct ConsoleGate: Sendable {
                         "This does not log in: it is unknown, used, expired or revoked, or its scope does not include reading."
                 ))
         }
-        let secret = try await sessions.begin(tokenId: tokenId)
         count("begun")
         let back = try form.text("back").flatMap(Self.safe) ?? "/console"
         return ConsoleResponse.seeOther(back, cookies: [transport.cookie(secret.text)])
     }
 
-    private func tokenId(_ form: ConsoleQuery) async throws -> String? {
+    /// Begins the session of a form with a token or a ticket.
+    private func session(_ form: ConsoleQuery) async throws -> ConsoleSecret? {
         if let ticket = try form.text("ticket").flatMap({ ConsoleSecret($0) }) {
             return try await sessions.redeem(ticket)
         }
         guard let token = try form.text("token").flatMap({ AccessToken($0) }),
             let scope = try await tokens.scope(of: token), scope.includes(.read)
         else { return nil }
-        return token.id
+        return try await sessions.begin(token)
     }
 
     func logout(_ request: Request, in session: ConsoleSession) async throws -> Response {

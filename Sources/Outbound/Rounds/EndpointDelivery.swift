@@ -57,6 +57,7 @@ actor EndpointDelivery<Source: MessageSource> {
             isEnded = true
             group.cancelAll()
         }
+        await context.limit.forget(task.endpoint.id)
         // What came of the attempts in flight is known now.
         guard !progress.attempts.isEmpty || !lines.isRecorded(at: progress.cursor) else { return }
         // A separate task, which a cancellation of this one does not interrupt.
@@ -113,31 +114,44 @@ actor EndpointDelivery<Source: MessageSource> {
     }
 
     private func attempt(_ message: DeliveryLines.Message) async {
-        defer {
-            flights -= 1
-            wakeUp.wake()
-        }
-        do throws(ReadError) {
-            var current = ahead.removeValue(forKey: message.number)
-            if current.map({ ContinuousClock.now - $0.at > Limits.messageAgeMax }) ?? true {
-                current = try await source.message(message.number).map { ($0, .now) }
-            }
-            guard let current else {
-                // It is no longer there, or only a newer release knows it.
-                return lines.settle(message, .delivered)
-            }
-            await context.limit.enter()
-            let began = now
-            let start = context.clock.now()
-            let outcome = Task.isCancelled ? nil : await post(current.message, at: began)
-            await context.limit.leave()
-            guard let outcome else { return lines.putBack(message) }
-            settle(message, outcome, began, context.clock.now() - start)
-        } catch {
+        let place = await context.limit.enter(task.endpoint.id)
+        let failure = await deliver(message)
+        await context.limit.leave(place)
+        if let failure {
             lines.putBack(message)
-            context.note(error, task.endpoint.id)
+            context.note(failure, task.endpoint.id)
             try? await context.clock.sleep(context.clock.now() + Limits.failurePause)
         }
+        flights -= 1
+        wakeUp.wake()
+    }
+
+    /// - Returns: A failure of the database, which leaves the message as it was.
+    private func deliver(_ message: DeliveryLines.Message) async -> ReadError? {
+        guard !Task.isCancelled else {
+            lines.putBack(message)
+            return nil
+        }
+        var current = ahead.removeValue(forKey: message.number)
+        if current.map({ ContinuousClock.now - $0.at > Limits.messageAgeMax }) ?? true {
+            do throws(ReadError) {
+                current = try await source.message(message.number).map { ($0, .now) }
+            } catch {
+                return error
+            }
+        }
+        guard let current else {
+            // It is no longer there, or only a newer release knows it.
+            lines.settle(message, .delivered)
+            return nil
+        }
+        let (began, start) = (now, context.clock.now())
+        if let outcome = await post(current.message, at: began) {
+            settle(message, outcome, began, context.clock.now() - start)
+        } else {
+            lines.putBack(message)
+        }
+        return nil
     }
 
     private func post(_ message: SourceMessage, at now: Instant) async -> AttemptOutcome? {

@@ -52,7 +52,7 @@ package final class OutboundDelivery: Sendable {
         self.forwards = forwards
         self.settings = settings
         context = DeliveryContext(
-            record: log, clock: clock, plan: plan, random: random, limit: FlightLimit(Limits.flightsMax),
+            record: log, clock: clock, plan: plan, random: random, limit: FlightLimit(),
             metrics: OutboundMetrics(factory: factory), keyFile: keyFile,
             leads: { streamId throws(ReadError) in try await leadership.lead([streamId]).contains(streamId) },
             logger: logger)

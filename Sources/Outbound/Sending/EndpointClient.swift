@@ -24,6 +24,8 @@ package actor EndpointClient {
     private var pinned: (address: NetworkAddress, until: ContinuousClock.Instant, http: HTTPClient)?
     /// Counts look-ups after failures, so that each address of a host has its turn.
     private var turn = 0
+    /// The look-up in flight, which all attempts wait for.
+    private var lookUp: Task<[NetworkAddress], any Error>?
 
     package init(url: String, _ settings: EndpointClientSettings, now: @escaping @Sendable () -> Instant) {
         self.settings = settings
@@ -92,7 +94,7 @@ package actor EndpointClient {
     /// The client whose connections go to the pinned address of the host.
     private func client(of url: EndpointURL) async throws -> HTTPClient {
         if let pinned, pinned.until > .now { return pinned.http }
-        let found = try await settings.resolver.addresses(url.host)
+        let found = try await addresses(of: url.host)
         // Another request may have looked the name up meanwhile.
         if let pinned, pinned.until > .now { return pinned.http }
         guard !found.isEmpty else { throw Unknown() }
@@ -112,6 +114,14 @@ package actor EndpointClient {
         pinned = (address, until, http)
         retire(old)
         return http
+    }
+
+    private func addresses(of host: String) async throws -> [NetworkAddress] {
+        if let lookUp { return try await lookUp.value }
+        let lookUp = Task { [settings] in try await settings.resolver.addresses(host) }
+        self.lookUp = lookUp
+        defer { self.lookUp = nil }
+        return try await lookUp.value
     }
 
     private func unpin() {

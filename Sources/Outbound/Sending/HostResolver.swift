@@ -13,8 +13,15 @@ package struct HostResolver: Sendable {
     /// The resolver of the operating system, in its order.
     package static let system = HostResolver { host in
         if let address = NetworkAddress(host) { return [address] }
-        return try await NIOSingletons.posixBlockingThreadPool.runIfActive { try lookUp(host) }
+        return try await threads.runIfActive { try lookUp(host) }
     }
+
+    /// Of their own, and more than the processors have: a look-up without an answer takes many seconds.
+    private static let threads: NIOThreadPool = {
+        let threads = NIOThreadPool(numberOfThreads: Limits.lookUpsMax)
+        threads.start()
+        return threads
+    }()
 
     private struct Unknown: Error {}
 

@@ -172,6 +172,9 @@ package struct Projector: Sendable {
         if case .only(let ids) = selection, ids.isEmpty { return true }
         do throws(PostgresError) {
             let rows = try await streams(selection)
+            if selection == .all, try await cannotBeNotified() {
+                schedule.scheduleSweep(at: .now + NotificationQueue.lookPause)
+            }
             var lag: Int64 = 0
             for row in rows { lag += try row.value(Int64.self, at: 3) }
             metrics.lag.record(lag)
@@ -219,6 +222,12 @@ package struct Projector: Sendable {
             return try await pool.query(
                 ProjectionStatements.namedStreams, [.array(ids.sorted())], deadline: .now + Limits.readWaitMax)
         }
+    }
+
+    private func cannotBeNotified() async throws(PostgresError) -> Bool {
+        let rows = try await pool.query(
+            NotificationQueue.isNearlyFull, [], deadline: .now + Limits.readWaitMax)
+        return try rows[0].value(at: 0)
     }
 
     /// Ends leaders that stopped in the middle of a statement. The database does not notice those; the projectors that

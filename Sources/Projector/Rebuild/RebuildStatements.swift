@@ -116,21 +116,30 @@ enum RebuildStatements {
 
     /// Applies the checks that were recorded since the rebuild wrote their rows. A check that is recorded during the swap
     /// is made once more.
+    ///
+    /// Several nodes accept the key of a purchase in a query, and not in the condition of an update.
     static let restoreChecks = Statement(
         "rebuild_restore_checks",
         """
+        with latest as (
+          select check_schedule.original_transaction_id, latest.next_at
+          from (
+            select distinct on (original_transaction_id, due_at) original_transaction_id, due_at, next_at
+            from subledger.store_check
+            where stream_id = $1
+            order by original_transaction_id, due_at, asked_at desc
+          ) as latest
+          join subledger_rebuild.check_schedule
+            on check_schedule.stream_id = $1
+            and check_schedule.due_at = latest.due_at
+            and latest.original_transaction_id
+              = \(PurchaseKey.sql("check_schedule.purchase_token", else: "check_schedule.original_transaction_id"))
+        )
         update subledger_rebuild.check_schedule
         set next_at = latest.next_at
-        from (
-          select distinct on (original_transaction_id, due_at) original_transaction_id, due_at, next_at
-          from subledger.store_check
-          where stream_id = $1
-          order by original_transaction_id, due_at, asked_at desc
-        ) as latest
+        from latest
         where check_schedule.stream_id = $1
-          and latest.original_transaction_id
-            = \(PurchaseKey.sql("check_schedule.purchase_token", else: "check_schedule.original_transaction_id"))
-          and check_schedule.due_at = latest.due_at
+          and check_schedule.original_transaction_id = latest.original_transaction_id
           and check_schedule.next_at is distinct from latest.next_at
         """)
 

@@ -113,8 +113,8 @@ enum ChangeReadStatements {
         join subledger.access_period
           on access_period.stream_id = $1
           and access_period.original_transaction_id = ownership.original_transaction_id
-          and access_period.starts_at < ownership.ends_at
-          and access_period.ends_at > ownership.starts_at
+          and tstzrange(access_period.starts_at, access_period.ends_at)
+            && tstzrange(ownership.starts_at, ownership.ends_at)
           and access_period.product_id is not null
         left join subledger.product_entitlement
           on product_entitlement.app = $4

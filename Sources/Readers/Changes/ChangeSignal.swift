@@ -87,7 +87,7 @@ package actor ChangeSignal {
     }
 
     private func pass(on connection: PostgresConnection) async {
-        var sweep = ContinuousClock.now + Limits.sweepInterval
+        var sweep = ContinuousClock.now
         while !Task.isCancelled {
             let until = sweep
             let arrived = await withTaskCancellationHandler { () -> [ServerNotification]? in
@@ -105,7 +105,14 @@ package actor ChangeSignal {
             // all readers from time to time.
             guard sweep <= .now else { continue }
             wakeAll()
-            sweep = .now + Limits.sweepInterval
+            do throws(PostgresError) {
+                let rows = try await connection.query(
+                    NotificationQueue.isNearlyFull, [], deadline: .now + Limits.readWaitMax)
+                let isNearlyFull: Bool = try rows[0].value(at: 0)
+                sweep = .now + (isNearlyFull ? NotificationQueue.lookPause : Limits.sweepInterval)
+            } catch {
+                return
+            }
         }
     }
 

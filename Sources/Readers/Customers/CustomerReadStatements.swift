@@ -6,8 +6,12 @@ enum CustomerReadStatements {
     /// For each question, the customers to which the id leads at the instant, one for each app and kind that matches: a
     /// row for each period, cut to the interval in which the customer owns the subscription, and each of its
     /// entitlements, with nulls if there are none. Of a customer in joined apps, the periods in both. If several ids lead
-    /// to one customer of a stream, one of them has its periods and the others a row with nulls. The caller computes the
+    /// to one customer of a stream, one of them has its periods and the others a row with nulls: only that one has an
+    /// `owner_id`, with which nothing is read for the others, however the planner joins. The caller computes the
     /// entitlements: the database would take several times as long, and all readers share it.
+    ///
+    /// Periods and intervals are compared as ranges, since no index fits those: by their ends, a planner without
+    /// statistics reads all periods of the stream once for each subscription.
     /// `customer_entitlement` gives the same result in SQL.
     static let customerGrants = grants("customer_grants", parts: parts(at: "input.at"))
 
@@ -25,7 +29,9 @@ enum CustomerReadStatements {
               part.customer_id
             from (
               select input.ordinal, stream.app as known_by, known.kind, stream.joined_app, part.*,
-                row_number() over (partition by part.stream_id, part.customer_kind, part.customer_id) as place
+                case row_number() over (partition by part.stream_id, part.customer_kind, part.customer_id)
+                  when 1 then part.customer_id
+                end as owner_id
               from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[], $6::timestamptz[])
                 with ordinality as input (app, environment, id, lower_id, kind, at, ordinal)
               join subledger.customer_identity as known
@@ -44,15 +50,14 @@ enum CustomerReadStatements {
                 and (input.app is null or input.app in (stream.app, stream.joined_app))
             ) as part
             left join subledger.ownership
-              on part.place = 1
-              and ownership.stream_id = part.stream_id
+              on ownership.stream_id = part.stream_id
               and ownership.customer_kind = part.customer_kind
-              and ownership.customer_id = part.customer_id
+              and ownership.customer_id = part.owner_id
             left join subledger.access_period
               on access_period.stream_id = ownership.stream_id
               and access_period.original_transaction_id = ownership.original_transaction_id
-              and access_period.starts_at < ownership.ends_at
-              and access_period.ends_at > ownership.starts_at
+              and tstzrange(access_period.starts_at, access_period.ends_at)
+                && tstzrange(ownership.starts_at, ownership.ends_at)
               and access_period.product_id is not null
             left join subledger.product_entitlement
               on product_entitlement.app = part.app

@@ -6,7 +6,7 @@ import Synchronization
 extension Database {
     /// What the services of a server use connections for. All services with the same purpose share a pool, so that a process
     /// with all roles has at most ``connectionsMax`` connections. What must not wait for each other has pools of its own.
-    enum Purpose: Sendable, CaseIterable {
+    package enum Purpose: Sendable, CaseIterable {
         /// One connection for batches, one for creating streams, one for notifying the projector.
         case appending
         /// Few verdicts are written, so health checks use the connection as well.
@@ -57,7 +57,7 @@ extension Database {
     static let connectionsMax = Purpose.allCases.reduce(sessionsMax) { $0 + $1.limit }
 
     /// The pool for a purpose, which the services of this process share.
-    func pool(for purpose: Purpose, logger: Logger) -> PostgresPool {
+    package func pool(for purpose: Purpose, logger: Logger) -> PostgresPool {
         pools.pool(for: purpose) {
             var configuration = purpose == .figures ? figures : configuration(purpose.role)
             if purpose == .projecting { configuration.sessionSettings.merge(Projector.sessionSettings) { $1 } }

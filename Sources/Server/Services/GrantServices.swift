@@ -24,20 +24,10 @@ package enum GrantServices {
         let (apps, googleApps) = (try settings.apps(), try settings.googleApps())
         return try await Database.withExisting(settings, logger: logger) { database in
             try await database.check([.receiver, .reader])
-            let appender = Appender(pool: database.pool(for: .appending, logger: logger), logger: logger)
-            let service = service(
-                apps: apps, googleApps: googleApps, appender: appender, database: database, logger: logger)
-            async let appending: Void = appender.run()
-            let result: Result<Value, any Error>
-            do {
-                result = .success(try await body(service))
-            } catch {
-                result = .failure(error)
+            return try await database.withAppender(logger: logger) { appender in
+                try await body(
+                    service(apps: apps, googleApps: googleApps, appender: appender, database: database, logger: logger))
             }
-            await appender.stop()
-            await appending
-            for pool in database.pools.all { await pool.close() }
-            return try result.get()
         }
     }
 }

@@ -51,22 +51,13 @@ package enum ImportServices {
         _ body: (PurchaseImporter, [App], [GoogleApp]) async throws -> Value
     ) async throws -> Value {
         try await database.check([.receiver, .reader])
-        let appender = Appender(pool: database.pool(for: .appending, logger: logger), logger: logger)
-        let receipts = ReceiptServices(
-            apps: apps, store: store, verifier: verifier, appender: appender, database: database, logger: logger)
-        let importer = importer(
-            receipts.handIns, apps: apps, googleApps: googleApps, store: store, appender: appender,
-            database: database, logger: logger)
-        async let appending: Void = appender.run()
-        let result: Result<Value, any Error>
-        do {
-            result = .success(try await body(importer, apps, googleApps))
-        } catch {
-            result = .failure(error)
+        return try await database.withAppender(logger: logger) { appender in
+            let receipts = ReceiptServices(
+                apps: apps, store: store, verifier: verifier, appender: appender, database: database, logger: logger)
+            return try await body(
+                importer(
+                    receipts.handIns, apps: apps, googleApps: googleApps, store: store, appender: appender,
+                    database: database, logger: logger), apps, googleApps)
         }
-        await appender.stop()
-        await appending
-        for pool in database.pools.all { await pool.close() }
-        return try result.get()
     }
 }

@@ -30,6 +30,8 @@ package struct Event: Sendable, Hashable {
     package var link: LinkStatement?
     /// The change at the store that an operator asks for. Nil for other sources.
     package var write: StoreWrite?
+    /// The month that an operator closes or opens again. Nil for other events.
+    package var closing: MonthClosing?
     /// The subscriptions whose Apple Account was deleted. Empty unless the App Store answered so.
     package var accountDeletions: [String] = []
     /// What Google reported about purchases. Empty for other stores, and for Google's notifications.
@@ -167,6 +169,10 @@ package enum EventKind: String, Sendable, Hashable, CaseIterable {
     case writeRequest = "write_request"
     /// What the store answered to an operator, or that it did not.
     case writeAnswer = "write_answer"
+    /// An operator closed a month: the event keeps its figures.
+    case monthClosed = "month_closed"
+    /// An operator opened a closed month again.
+    case monthReopened = "month_reopened"
     /// A type that this version does not know. Its facts are processed like any others.
     case other
 }

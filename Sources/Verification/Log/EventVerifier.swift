@@ -128,11 +128,20 @@ package struct EventVerifier: Sendable {
         if let json = try? JSONDocument(body).root, GrantStatement.isGrant(json) {
             return checkGrant(json, body, stored, .operator)
         }
-        guard let json = try? JSONDocument(body).root, let write = try? StoreWrite(json: json) else {
-            return Result(problem: "body cannot be decoded: expected a request of an operator")
+        let canonical: [UInt8]
+        let event: Event
+        if let json = try? JSONDocument(body).root, MonthClosing.isClosing(json),
+            let closing = try? MonthClosing(json: json)
+        {
+            canonical = closing.canonicalText
+            event = closing.event(environment: stream.environment, app: stream.app, receivedAt: stored.receivedAt)
+        } else if let json = try? JSONDocument(body).root, let write = try? StoreWrite(json: json) {
+            canonical = write.canonicalText
+            event = write.event(environment: stream.environment, app: stream.app, receivedAt: stored.receivedAt)
+        } else {
+            return Result(problem: "body cannot be decoded: expected a request of an operator, or a closed month")
         }
-        guard write.canonicalText == body else { return Result(problem: "body is not in canonical form") }
-        let event = write.event(environment: stream.environment, app: stream.app, receivedAt: stored.receivedAt)
+        guard canonical == body else { return Result(problem: "body is not in canonical form") }
         if let column = differingColumn(stored, event) {
             return Result(problem: "\(column) does not match the body")
         }

@@ -89,24 +89,21 @@ struct StoreSession {
     ) async throws -> Value {
         try await database.check([.poller, .receiver])
         let poller = database.pool(.poller, limit: 4, logger: logger)
-        let receiver = database.pool(.receiver, limit: 3, logger: logger)
-        let appender = Appender(pool: receiver, logger: logger)
-        async let appending: Void = appender.run()
         let result: Result<Value, any Error>
         do {
             result = .success(
-                try await body(
-                    StoreSession(
-                        app: app, store: store,
-                        verifier: NotificationVerifier(apps: Apps([app]), signatures: SignatureVerifier(roots: roots)),
-                        poller: poller, appender: appender, logger: logger)))
+                try await database.withAppender(logger: logger) { appender in
+                    try await body(
+                        StoreSession(
+                            app: app, store: store,
+                            verifier: NotificationVerifier(
+                                apps: Apps([app]), signatures: SignatureVerifier(roots: roots)),
+                            poller: poller, appender: appender, logger: logger))
+                })
         } catch {
             result = .failure(error)
         }
-        await appender.stop()
-        await appending
         await poller.close()
-        await receiver.close()
         return try result.get()
     }
 

@@ -35,7 +35,7 @@ struct WriteFlags: ParsableArguments {
         }
     }
 
-    private static func check(_ text: String, _ flag: String) throws {
+    static func check(_ text: String, _ flag: String) throws {
         guard text.contains(where: { !$0.isWhitespace }), text.utf8.count <= textBytesMax,
             !text.unicodeScalars.contains(where: { $0.value < 32 || $0.value == 127 })
         else {

@@ -87,12 +87,13 @@ struct ConsolePages {
     }
 
     private func cookie(_ database: SharedDatabase) async throws -> String {
-        let token = try await database.token()
+        guard let token = AccessToken(try await database.token()) else { throw BenchError("the token is malformed") }
         let quiet = Logger(label: "benchmark", factory: { _ in SwiftLogNoOpLogHandler() })
         let pool = PostgresPool(
             database.configuration.with(role: "subledger_authenticator"), limit: 1, logger: quiet)
-        let secret = try await ConsoleSessions(pool: pool).begin(tokenId: String(token.dropFirst(4).prefix(12)))
+        let begun = try await ConsoleSessions(pool: pool).begin(token)
         await pool.close()
+        guard let secret = begun else { throw BenchError("the token begins no session") }
         return "subledger=\(secret.text)"
     }
 

@@ -1,0 +1,217 @@
+import Postgres
+
+/// SQL of exports. A result has the table, the key of what a batch counts, and the values of the table's columns.
+enum ExportStatements {
+    static let streams = Statement(
+        "export_streams",
+        """
+        select stream.stream_id, stream.app, stream.environment, stream_head.position, stream_head.chain,
+          coalesce(checkpoint.position, 0), coalesce(change_head.number, 0),
+          sha256(convert_to(coalesce(concat_ws(
+            chr(10), checkpoint.projection_version, checkpoint.ownership, checkpoint.products
+          ), ''), 'UTF8'))
+        from subledger.stream
+        join subledger.stream_head using (stream_id)
+        left join subledger.checkpoint using (stream_id)
+        left join subledger.change_head using (stream_id)
+        order by stream.app, stream.environment
+        """)
+
+    static let chain = Statement(
+        "export_chain",
+        """
+        select chain
+        from subledger.event
+        where stream_id = $1
+          and position = $2
+        """)
+
+    static let events = Statement(
+        "export_events",
+        """
+        select 'events', array[row.position::text], \(ExportTable.events.values)
+        from subledger.event as row
+        where row.stream_id = $1
+          and row.position > $2
+          and row.position <= $3
+        order by row.position
+        limit $4
+        """)
+
+    static let changes = Statement(
+        "export_changes",
+        """
+        select 'changes', array[row.number::text], \(ExportTable.changes.values)
+        from subledger.change as row
+        where row.stream_id = $1
+          and row.number > $2
+          and row.number <= $3
+        order by row.number
+        limit $4
+        """)
+
+    static let subscriptions = Statement(
+        "export_subscriptions",
+        """
+        with part as materialized (
+          select original_transaction_id as id
+          from subledger.subscription
+          where stream_id = $1
+            and original_transaction_id > $2
+          order by original_transaction_id
+          limit $3
+        )
+        \(subscriptionRows)
+        """)
+
+    /// Those with later events, and those with changes of another cause: the clock, a customer, settings.
+    static let changedSubscriptions = Statement(
+        "export_changed_subscriptions",
+        """
+        with part as materialized (
+          select id
+          from (
+            (
+              select original_transaction_id as id
+              from subledger.subscription
+              where stream_id = $1
+                and original_transaction_id > $2
+                and position > $4
+              order by original_transaction_id
+              limit $3
+            )
+            union
+            (
+              select subscription.original_transaction_id
+              from (
+                select distinct original_transaction_id
+                from subledger.change
+                where stream_id = $1
+                  and number > $5
+              ) as change
+              join subledger.subscription
+                on subscription.stream_id = $1
+                and subscription.original_transaction_id = change.original_transaction_id
+              where subscription.original_transaction_id > $2
+              order by subscription.original_transaction_id
+              limit $3
+            )
+          ) as changed
+          order by id
+          limit $3
+        )
+        \(subscriptionRows)
+        """)
+
+    /// All rows of the subscriptions in `part`.
+    private static let subscriptionRows: SQL = """
+        select name, key, fields
+        from (
+          select 'subscriptions' as name, 1 as place, array[part.id] as key, '' as second,
+            \(ExportTable.subscriptions.values) as fields
+          from part
+          join subledger.subscription as row
+            on row.stream_id = $1
+            and row.original_transaction_id = part.id
+          union all
+          select 'transactions', 2, array[part.id], row.transaction_id, \(ExportTable.transactions.values)
+          from part
+          join subledger.transaction as row
+            on row.stream_id = $1
+            and row.original_transaction_id = part.id
+          union all
+          select 'periods', 3, array[part.id], row.transaction_id || row.cause, \(ExportTable.periods.values)
+          from part
+          join subledger.access_period as row
+            on row.stream_id = $1
+            and row.original_transaction_id = part.id
+          union all
+          select 'refunded_periods', 4, array[part.id], row.transaction_id, \(ExportTable.refundedPeriods.values)
+          from part
+          join subledger.refunded_period as row
+            on row.stream_id = $1
+            and row.original_transaction_id = part.id
+          union all
+          select 'owners', 5, array[part.id], concat(row.starts_at, row.customer_kind, row.customer_id),
+            \(ExportTable.owners.values)
+          from part
+          join subledger.ownership as row
+            on row.stream_id = $1
+            and row.original_transaction_id = part.id
+        ) as found
+        order by place, key, second
+        """
+
+    static let customers = Statement(
+        "export_customers",
+        """
+        with part as materialized (
+          select distinct kind, id
+          from subledger.customer_identity
+          where stream_id = $1
+            and (kind, id) > ($2, $3)
+          order by kind, id
+          limit $4
+        )
+        \(customerRows)
+        """)
+
+    /// The ids of customers with news: the owners of changed subscriptions, and the customers whom links and changes name.
+    /// An id that leads to another customer now is an id of that one.
+    static let changedCustomers = Statement(
+        "export_changed_customers",
+        """
+        with named as materialized (
+          select ownership.customer_kind, ownership.customer_id
+          from (
+            select original_transaction_id
+            from subledger.subscription
+            where stream_id = $1
+              and position > $5
+            union
+            select original_transaction_id
+            from subledger.change
+            where stream_id = $1
+              and number > $6
+          ) as changed
+          join subledger.ownership
+            on ownership.stream_id = $1
+            and ownership.original_transaction_id = changed.original_transaction_id
+          union
+          select 'link', facts #>> '{link,backendCustomerId}'
+          from subledger.event
+          where stream_id = $1
+            and position > $5
+            and kind = 'link'
+          union
+          select customer_kind, customer_id
+          from subledger.change
+          where stream_id = $1
+            and number > $6
+            and customer_kind is not null
+        ),
+        part as materialized (
+          select distinct own.kind, own.id
+          from named
+          join subledger.customer_identity as own
+            on own.stream_id = $1
+            and own.customer_kind = named.customer_kind
+            and own.customer_id = named.customer_id
+          where (own.kind, own.id) > ($2, $3)
+          order by own.kind, own.id
+          limit $4
+        )
+        \(customerRows)
+        """)
+
+    /// All rows of the ids in `part`.
+    private static let customerRows: SQL = """
+        select 'customers', array[part.kind, part.id] as key, \(ExportTable.customers.values)
+        from part
+        join subledger.customer_identity as row
+          on row.stream_id = $1
+          and row.kind = part.kind
+          and row.id = part.id
+        order by key, row.starts_at
+        """
+}

@@ -1,0 +1,134 @@
+import Encoding
+import Foundation
+
+/// Apple's daily Sales reports about a run, from the simulator's own books.
+///
+/// Source: Apple, App Store Connect Help, "Summary Sales Report": one line for equal sales of a day in Pacific Time; for
+/// refunds, units and customer price are negative and proceeds per unit are not.
+package struct SalesReports: Sendable {
+    /// Sales or refunds of one purchase.
+    package struct Entry: Sendable, Hashable {
+        package var at: Instant
+        package let productId: String
+        /// ISO 3166-1 alpha-3.
+        package var country: String
+        package let currency: String
+        /// For one unit, in thousandths of the currency's unit.
+        package var price: Int64
+        /// Negative for refunds.
+        package var units: Int
+    }
+
+    /// Oldest first.
+    package var entries: [Entry] = []
+
+    private static let vendor = "85000000"
+    private static let zone = TimeZone(identifier: "America/Los_Angeles") ?? .gmt
+    private static let countries = [
+        "USA": "US", "JPN": "JP", "DEU": "DE", "GBR": "GB", "AUT": "AT", "BRA": "BR", "FRA": "FR",
+    ]
+    private static let header = [
+        "Provider", "Provider Country", "SKU", "Developer", "Title", "Version", "Product Type Identifier", "Units",
+        "Developer Proceeds", "Begin Date", "End Date", "Customer Currency", "Country Code", "Currency of Proceeds",
+        "Apple Identifier", "Customer Price", "Promo Code", "Parent Identifier", "Subscription", "Period", "Category",
+        "CMB", "Device", "Supported Platforms", "Proceeds Reason", "Preserved Pricing", "Client", "Order Type",
+    ]
+
+    package init(_ simulation: Simulation) {
+        for index in 0..<simulation.settings.subscriptions {
+            for subscription in simulation.storyteller.story(at: index).subscriptions {
+                // Members of a family pay nothing.
+                guard !subscription.customer.isFamilyMember else { continue }
+                for purchase in subscription.purchases where !purchase.isRestored {
+                    add(purchase, subscription.customer)
+                }
+            }
+        }
+        entries.sort { ($0.at, $0.productId, $0.country) < ($1.at, $1.productId, $1.country) }
+    }
+
+    private mutating func add(_ purchase: Purchase, _ customer: Customer) {
+        let sale = Entry(
+            at: purchase.purchaseDate, productId: purchase.product.id, country: customer.storefront.country,
+            currency: customer.storefront.currency, price: purchase.price / Int64(purchase.quantity),
+            units: purchase.quantity)
+        entries.append(sale)
+        guard let revocation = purchase.revocation, revocation.kind != .family, purchase.price > 0 else { return }
+        var refund = sale
+        refund.at = revocation.date
+        if revocation.kind == .full {
+            refund.units = -sale.units
+        } else {
+            // A refund in part has no units.
+            refund.units = 0
+            refund.price = purchase.price * Int64(revocation.percentage ?? 0) / 100_000
+        }
+        entries.append(refund)
+    }
+
+    /// A file for each day from the first to the last, also for days without sales, as name and content.
+    package var files: [(name: String, content: String)] {
+        let days = Dictionary(grouping: entries) { Self.day($0.at) }
+        guard let first = entries.map(\.at).min(), let last = entries.map(\.at).max() else { return [] }
+        var files: [(name: String, content: String)] = []
+        var at = first
+        while true {
+            let day = Self.day(at)
+            if files.last?.name != Self.name(day) {
+                files.append((Self.name(day), Self.content(days[day] ?? [], of: day)))
+            }
+            if day == Self.day(last) { return files }
+            at = at.advanced(by: .seconds(12 * 3600))
+        }
+    }
+
+    /// In Pacific Time, as `20261125`.
+    private static func day(_ instant: Instant) -> String {
+        var calendar = Calendar(identifier: .gregorian)
+        calendar.timeZone = zone
+        let date = Date(timeIntervalSince1970: Double(instant.milliseconds) / 1000)
+        let parts = calendar.dateComponents([.year, .month, .day], from: date)
+        return digits(parts.year, 4) + digits(parts.month, 2) + digits(parts.day, 2)
+    }
+
+    private static func digits(_ number: Int?, _ count: Int) -> String {
+        let text = String(number ?? 0)
+        return String(repeating: "0", count: max(0, count - text.count)) + text
+    }
+
+    private static func name(_ day: String) -> String { "S_D_\(vendor)_\(day).txt" }
+
+    private static func content(_ entries: [Entry], of day: String) -> String {
+        var lines = [header.joined(separator: "\t")]
+        let date = "\(day.dropFirst(4).prefix(2))/\(day.suffix(2))/\(day.prefix(4))"
+        var alike: [Entry: Int] = [:]
+        for entry in entries {
+            var key = entry
+            key.at = .earliest
+            // Units of refunds in part are added as such lines.
+            key.units = entry.units.signum()
+            alike[key, default: 0] += entry.units == 0 ? 1 : abs(entry.units)
+        }
+        for (entry, count) in alike.sorted(by: { "\($0.key)" < "\($1.key)" }) {
+            for _ in 0..<(entry.units == 0 ? count : 1) {
+                let isRefund = entry.units <= 0
+                let units = entry.units * count
+                lines.append(
+                    [
+                        "APPLE", "US", entry.productId, "Example GmbH", entry.productId, "", "IAY", "\(units)",
+                        amount(entry.price * 7 / 10), date, date, entry.currency,
+                        countries[entry.country] ?? entry.country,
+                        entry.currency, "1500000001", (isRefund && entry.price > 0 ? "-" : "") + amount(entry.price),
+                        "",
+                        "example", "", "1 Month", "Utilities", "", "iPhone", "iOS", "", "", "", "",
+                    ].joined(separator: "\t"))
+            }
+        }
+        return lines.joined(separator: "\n") + "\n"
+    }
+
+    /// Thousandths as a decimal number.
+    private static func amount(_ thousandths: Int64) -> String {
+        "\(thousandths / 1000).\(digits(Int(thousandths % 1000), 3))"
+    }
+}

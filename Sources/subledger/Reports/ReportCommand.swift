@@ -1,0 +1,82 @@
+import ArgumentParser
+import Readers
+import Server
+
+struct ReportCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "report", abstract: "Import the stores' own reports, and compare them with the log.",
+        subcommands: [ReportImport.self, ReportDifferences.self])
+}
+
+struct ReportImport: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "import",
+        abstract: "Import reports of App Store Connect and of the Play Console, as they are downloaded.",
+        discussion: """
+            Files may be compressed by gzip or in a ZIP archive. A file is recognised by its English header: Apple's daily \
+            sales, subscription, subscription event and subscriber reports and financial reports; Google's estimated sales \
+            and earnings. Everything is kept: a file with the name of an earlier one counts in its place. A file that was \
+            imported before changes nothing. Exit status 65 if a file is invalid; then nothing of it is imported, and no \
+            file after it.
+            """)
+
+    @Argument(help: ArgumentHelp("The files.", valueName: "file"))
+    var files: [String]
+
+    @OptionGroup var database: DatabaseFlags
+
+    func run() async throws {
+        try await reportingFailures {
+            try await database.withConnection(.products) { connection in
+                for path in files {
+                    let file = try ReportFile(path)
+                    let outcome = try await StoreReports.add(file.report, file.rows, on: connection)
+                    let days = "\(file.report.firstDay) to \(file.report.lastDay)"
+                    let end: String
+                    switch outcome {
+                    case .added(false): end = "\(file.rows.count) rows imported"
+                    case .added(true): end = "\(file.rows.count) rows imported, which replace those of an earlier file"
+                    case .known: end = "imported before"
+                    }
+                    print("\(file.report.kind) \(file.report.name), \(days): \(end)")
+                }
+            }
+        }
+    }
+}
+
+struct ReportDifferences: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "differences",
+        abstract: "Print where the imported sales reports and the log differ, as JSON lines.",
+        discussion: """
+            Apple's reports are compared by day, product, country and currency, Google's by order. Then a line on standard \
+            error counts the differences by reason. Exit status 1 if there is one.
+            """)
+
+    @Option(help: ArgumentHelp("The time zone of the days in Apple's reports.", valueName: "zone"))
+    var zone = "America/Los_Angeles"
+
+    @Option(help: ArgumentHelp("Only days of this month, such as 2026-10.", valueName: "month"))
+    var month: String?
+
+    @OptionGroup var database: DatabaseFlags
+
+    func validate() throws {
+        guard month?.wholeMatch(of: /[0-9]{4}-(0[1-9]|1[0-2])/) != nil || month == nil else {
+            throw ValidationError("--month must be a month such as 2026-10.")
+        }
+    }
+
+    func run() async throws {
+        try await reportingFailures {
+            let differences = try await database.withConnection(.reader) { connection in
+                try await StoreReports.differences(zone: zone, month: month, on: connection)
+            }
+            for line in differences.lines { print(line) }
+            let reasons = differences.reasons.map { ", \($0.reason) \($0.count)" }.joined()
+            printError("differences: \(differences.lines.count)\(reasons)")
+            if !differences.lines.isEmpty { throw ExitCode.failure }
+        }
+    }
+}

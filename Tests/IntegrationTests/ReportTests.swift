@@ -1,0 +1,313 @@
+import Encoding
+import Foundation
+import Postgres
+import Readers
+import Simulation
+import TestSupport
+import Testing
+
+@testable import subledger
+
+@Suite("The stores' reports are imported as they are, and compared with the log")
+struct ReportTests {
+    private static let fixtures = URL(fileURLWithPath: #filePath).deletingLastPathComponent()
+        .appendingPathComponent("Fixtures/Reports")
+
+    /// A database, and a folder for reports.
+    private struct Ledger {
+        let database: SharedDatabase
+        let folder: String
+
+        func run(_ arguments: [String]) throws -> (status: Int32, output: String, error: String) {
+            try ServerProcess.run(["report"] + arguments, environment: database.environment(), limit: 240)
+        }
+
+        func write(_ content: String, _ name: String) throws -> String {
+            try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            let path = "\(folder)/\(name)"
+            try Data(content.utf8).write(to: URL(fileURLWithPath: path))
+            return path
+        }
+
+        /// Imports the files of a simulated store.
+        func add(_ reports: SalesReports) throws {
+            let paths = try reports.files.map { try write($0.content, $0.name) }
+            let imported = try run(["import"] + paths)
+            #expect(imported.status == 0, "\(imported.error)")
+            #expect(imported.output.split(separator: "\n").count == paths.count)
+        }
+
+        /// Each as `day product country event reported ours reason`.
+        func differences(_ more: [String] = []) throws -> [String] {
+            let result = try run(["differences"] + more)
+            #expect(result.status == (result.output.isEmpty ? 0 : 1), "\(result.error)")
+            return try result.output.split(separator: "\n").map { line in
+                let json = try JSONDocument(Array(line.utf8)).root
+                func text(_ key: StaticString) -> String { json[key]?.string ?? json[key]?.numberText ?? "-" }
+                return
+                    "\(text("day")) \(text("product_id")) \(text("country")) \(text("event")) \(text("reported_units")) \(text("our_units")) \(text("reason"))"
+            }
+        }
+    }
+
+    private func withLedger(_ test: (Ledger) async throws -> Void) async throws {
+        let database = try await SharedDatabase.make()
+        let folder = TestFolder.path("reports")
+        try await test(Ledger(database: database, folder: folder))
+        try? FileManager.default.removeItem(atPath: folder)
+        try await database.drop()
+    }
+
+    /// With every story of the App Store, in production.
+    private func withEveryStory(_ test: (Ledger, SalesReports) async throws -> Void) async throws {
+        try await withLedger { ledger in
+            try await SimulatedLog.with(database: ledger.database.configuration) { log in
+                try await log.append(try await SimulatedLog.deliveries(environment: .production))
+                await log.projector.foldAllStreams()
+                try await log.script("analyze")
+            }
+            try await test(ledger, SalesReports(SimulatedLog.simulation(environment: .production)))
+        }
+    }
+
+    @Test("what the simulated store reports of its books is what the ledger has")
+    func equal() async throws {
+        try await withEveryStory { ledger, reports in
+            #expect(reports.entries.count { $0.price > 0 && $0.units > 0 } > 50)
+            #expect(reports.entries.contains { $0.units < 0 })
+            try ledger.add(reports)
+            let differences = try ledger.differences()
+            #expect(differences == [])
+            // In another zone some purchases are of the next day.
+            let utc = try ledger.differences(["--zone", "UTC"])
+            #expect(!utc.isEmpty && utc.allSatisfy { $0.hasSuffix(" neighbouring_day") }, "\(utc)")
+        }
+    }
+
+    @Test("a missing sale, a double, a wrong country and a refund of another month are reported, and nothing else")
+    func injected() async throws {
+        try await withEveryStory { ledger, reports in
+            var wrong = reports
+            // Purchases whose day has no other one like them.
+            func alone(_ entry: SalesReports.Entry) -> Bool {
+                reports.entries.allSatisfy { other in
+                    other == entry || other.productId != entry.productId
+                        || abs(other.at.milliseconds - entry.at.milliseconds) > 4 * 86_400_000
+                }
+            }
+            let sales = reports.entries.filter { $0.units == 1 && $0.price > 0 && alone($0) }
+            let refund = try #require(reports.entries.first { $0.units == -1 && alone($0) })
+            try #require(sales.count >= 3)
+            func index(_ entry: SalesReports.Entry) throws -> Int { try #require(wrong.entries.firstIndex(of: entry)) }
+            wrong.entries.remove(at: try index(sales[0]))
+            wrong.entries.append(sales[1])
+            let country = sales[2].country == "JPN" ? "DEU" : "JPN"
+            wrong.entries[try index(sales[2])].country = country
+            wrong.entries[try index(refund)].at = refund.at.advanced(by: .seconds(35 * 86_400))
+            // The last day may move, so that all others keep theirs.
+            try ledger.add(wrong)
+
+            let differences = try ledger.differences().map {
+                $0.split(separator: " ").dropFirst().joined(separator: " ")
+            }
+            let expected = [
+                "\(sales[0].productId) \(sales[0].country) sale 0 1 unexplained",
+                "\(sales[1].productId) \(sales[1].country) sale 2 1 unexplained",
+                "\(sales[2].productId) \(sales[2].country) sale 0 1 other_country",
+                "\(sales[2].productId) \(country) sale 1 0 other_country",
+                "\(refund.productId) \(refund.country) refund 0 -1 unexplained",
+                "\(refund.productId) \(refund.country) refund -1 0 unexplained",
+            ]
+            #expect(differences.sorted() == expected.sorted())
+
+            // The corrected files count, and the ledger agrees with them.
+            try ledger.add(reports)
+            #expect(try ledger.differences() == [])
+        }
+    }
+
+    @Test("Google's orders are compared one by one")
+    func orders() async throws {
+        try await withLedger { ledger in
+            // Order 1 agrees, 2 has another amount, 3 was refunded here alone, 4 is not reported, 5 is not known here, 6
+            // is of a product that nobody knows, 7 is too new, and 8 is of another country.
+            try await ledger.database.script(
+                """
+                insert into subledger.stream (stream_id, app, environment) values (1, 'com.example.reader', 'production');
+                insert into subledger.transaction (
+                  stream_id, original_transaction_id, transaction_id, product_id, purchase_date, expires_date,
+                  revocation_date, revocation_type, revocation_reason, is_upgraded, positions, type, storefront, price, currency
+                )
+                select 1, 'token-that-is-longer-than-any-number-of-apple-' || number, 'GPA.3300-0000-0000-0000' || number,
+                  'pro', at, at + interval '1 month', revoked_at, case when revoked_at is not null then 'REFUND_FULL' end,
+                  case when revoked_at is not null then 0 end, false, '{1}', 'Auto-Renewable Subscription', country, price,
+                  'EUR'
+                from (
+                  values
+                    (1, timestamptz '2026-10-01 00:30Z', null, 'DE', 9990),
+                    (2, '2026-10-02 12:00Z', null, 'DE', 9990),
+                    (3, '2026-10-03 12:00Z', timestamptz '2026-10-04 12:00Z', 'DE', 9990),
+                    (4, '2026-10-04 12:00Z', null, 'DE', 9990),
+                    (7, '2026-10-31 23:30Z', null, 'DE', 9990),
+                    (8, '2026-10-20 12:00Z', null, 'AT', 9990)
+                ) as bought (number, at, revoked_at, country, price)
+                """)
+            let header =
+                "Order Number,Order Charged Date,Financial Status,Product ID,SKU ID,Currency of Sale,Charged Amount,Country of Buyer"
+            func row(_ order: Int, _ day: String, _ sku: String = "pro", _ amount: String = "9.99") -> String {
+                "GPA.3300-0000-0000-0000\(order),2026-10-\(day),Charged,com.example.reader,\(sku),EUR,\(amount),DE"
+            }
+            let rows = [
+                row(1, "01"), row(2, "02", "pro", "\"1,008.99\""), row(3, "03"), row(5, "05"), row(6, "06", "unheard"),
+                row(8, "20"), row(9, "31", "unheard", "0.00"),
+            ]
+            let path = try ledger.write(([header] + rows).joined(separator: "\n") + "\n", "salesreport_202610 (1).csv")
+            #expect(
+                try ledger.run(["import", path]).output
+                    == "google_sales salesreport_202610, 2026-10-01 to 2026-10-31: 7 rows imported\n")
+
+            #expect(
+                try ledger.differences() == [
+                    "2026-10-02 pro DEU sale 1 1 other_amount",
+                    "2026-10-04 pro DEU refund 0 -1 not_reported",
+                    "2026-10-04 pro DEU sale 0 1 not_reported",
+                    "2026-10-05 pro DEU sale 1 0 unknown_order",
+                    "2026-10-06 unheard DEU sale 1 0 unknown_product",
+                    "2026-10-20 pro DEU sale 1 1 other_country",
+                    "2026-10-31 pro DEU sale 0 1 not_reported_yet",
+                ])
+            #expect(try ledger.differences(["--month", "2026-09"]) == [])
+        }
+    }
+
+    @Test(
+        "reports of both stores are imported as they are downloaded, once, and a newer file of the name replaces them")
+    func samples() async throws {
+        try await withLedger { ledger in
+            let expected = [
+                ("apple_sales_summary_1_0.txt.gz", "apple_sales", 9),
+                ("apple_subscriber_1_3.txt", "apple_subscriber", 5),
+                ("apple_subscription_event_1_3.txt.gz", "apple_subscription_event", 17),
+                ("apple_subscription_event_us_dates.txt", "apple_subscription_event", 7),
+                ("apple_financial_PL_0926.txt", "apple_financial", 2),
+                ("apple_financial_ZZ_0926.txt", "apple_financial", 4),
+                ("google_salesreport_202111.zip", "google_sales", 12),
+                ("google_salesreport_202401.csv", "google_sales", 4),
+                ("google_earnings_202106.csv", "google_earnings", 14),
+                ("google_earnings_202412.csv", "google_earnings", 4),
+            ]
+            for (name, kind, rows) in expected {
+                let path = Self.fixtures.appendingPathComponent(name).path
+                let imported = try ledger.run(["import", path])
+                #expect(imported.output.hasPrefix("\(kind) "), "\(name): \(imported.error)")
+                #expect(imported.output.hasSuffix(": \(rows) rows imported\n"), "\(imported.output)")
+                #expect(try ledger.run(["import", path]).output.hasSuffix(": imported before\n"))
+            }
+            // Where a buyer lives is not kept, and a refund in the same second as its charge is a row of its own.
+            let personal = try await ledger.database.lines(
+                "select count(*)::text from subledger.store_report_row where fields::text ~* 'postal|city|state'")
+            #expect(personal == ["0"])
+            let refunds = try await ledger.database.lines(
+                "select count(*)::text from analyst.store_report_rows where kind = 'google_sales' and event = 'refund' and amount < 0"
+            )
+            #expect(refunds != ["0"])
+
+            let day = try ledger.write(
+                try text("apple_subscription_1_2.txt"), "Subscription_85000000_20261125_V1_2.txt")
+            let stock = try ledger.run(["import", day])
+            #expect(
+                stock.output.hasPrefix(
+                    "apple_subscription Subscription_85000000_20261125_V1_2, 2026-11-25 to 2026-11-25: "))
+            let empty = try ledger.write(try text("apple_sales_empty_header_only.txt"), "S_D_85000000_20261124.txt")
+            #expect(
+                try ledger.run(["import", empty]).output
+                    == "apple_sales S_D_85000000_20261124, 2026-11-24 to 2026-11-24: 0 rows imported\n")
+            let newer = try ledger.write(
+                try text("apple_sales_empty_header_only.txt") + "\n", "S_D_85000000_20261124.txt")
+            #expect(try ledger.run(["import", newer]).output.hasSuffix("which replace those of an earlier file\n"))
+        }
+    }
+
+    private func text(_ name: String) throws -> String {
+        try String(contentsOf: Self.fixtures.appendingPathComponent(name), encoding: .utf8)
+    }
+
+    struct Bad: CustomTestStringConvertible, Sendable {
+        let name: String
+        let change: @Sendable (String) -> String
+        let problem: String
+
+        var testDescription: String { problem }
+
+        init(_ name: String, _ problem: String, _ change: @escaping @Sendable (String) -> String = { $0 }) {
+            self.name = name
+            self.problem = problem
+            self.change = change
+        }
+    }
+
+    @Test(
+        "a file that cannot be imported is refused with the line and the reason",
+        arguments: [
+            Bad("apple_sales_2010.txt", ":1: the first column is \"apple\": expected the English header"),
+            Bad("apple_finance_detail_Z1.txt", ":1: the first column is \"vendor name\": expected the English header"),
+            Bad("apple_sales_empty_header_only.txt", ":1: the file has no rows, and its name no day such as 20261125"),
+            Bad("apple_subscription_1_2.txt", ":2: the report has no days, and the name of the file has none"),
+            Bad("apple_financial_PL_0926.txt", ":5: Total_Rows is 3, and the rows before it give 2: is a part missing?")
+            {
+                $0.replacing("Total_Rows\t2", with: "Total_Rows\t3")
+            },
+            Bad("apple_financial_PL_0926.txt", ":3: no Total_Rows follows: the file may be cut off") {
+                $0.split(separator: "\n").prefix(3).joined(separator: "\n")
+            },
+            Bad("google_salesreport_202401.csv", "expected 25, as in the header; the file may be cut off") {
+                String($0.dropLast(60))
+            },
+            Bad("google_salesreport_202401.csv", ":2: charged amount \"27.9.9\" is not a number") {
+                $0.replacing(",27.99,", with: ",27.9.9,", maxReplacements: 1)
+            },
+            Bad("google_salesreport_202401.csv", ":2: order charged date \"2024-13-01\" is no day") {
+                $0.replacing("2024-01-01", with: "2024-13-01", maxReplacements: 1)
+            },
+            Bad("google_salesreport_202401.csv", ":1: the file is empty") { _ in "" },
+        ])
+    func refused(bad: Bad) throws {
+        let folder = TestFolder.path("bad-reports")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let path = "\(folder)/\(bad.name.replacing(/_[0-9]+\./, with: "."))"
+        try Data(bad.change(try text(bad.name)).utf8).write(to: URL(fileURLWithPath: path))
+
+        let error = #expect(throws: CSVFile.Malformed.self) { try ReportFile(path) }
+        #expect(
+            error?.description.hasPrefix(path) == true && error?.description.contains(bad.problem) == true,
+            "\(error?.description ?? "")")
+    }
+
+    @Test("a packed file that is cut off, or has several files, is refused")
+    func packed() throws {
+        for name in ["apple_sales_summary_1_0.txt.gz", "google_salesreport_202111.zip"] {
+            let bytes = Array(try Data(contentsOf: Self.fixtures.appendingPathComponent(name)))
+            #expect(try PackedFile.content(bytes, name: name).count > 1000)
+            for length in [4, 30, bytes.count / 2, bytes.count - 1] {
+                let error = #expect(throws: PackedFile.Malformed.self) {
+                    try PackedFile.content(Array(bytes.prefix(length)), name: name)
+                }
+                #expect(error?.description.hasPrefix("\(name): is damaged or cut off") == true)
+            }
+        }
+    }
+
+    @Test(
+        "text in UTF-16 is read, whichever byte comes first",
+        arguments: [String.Encoding.utf16LittleEndian, .utf16BigEndian])
+    func wide(encoding: String.Encoding) throws {
+        let mark: [UInt8] = encoding == .utf16LittleEndian ? [0xFF, 0xFE] : [0xFE, 0xFF]
+        let content = try #require(try text("google_salesreport_202401.csv").data(using: encoding))
+        let path = TestFolder.path("wide") + ".csv"
+        try (Data(mark) + content).write(to: URL(fileURLWithPath: path))
+        defer { try? FileManager.default.removeItem(atPath: path) }
+
+        #expect(try ReportFile(path).rows.count == 4)
+    }
+}
