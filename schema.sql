@@ -244,7 +244,13 @@ create index event_renewal_failure_idx on subledger.event (stream_id, position) 
 create index event_consumption_request_idx on subledger.event (stream_id, received_at)
   where kind = 'consumption_request';
 
-create index event_refund_idx on subledger.event (stream_id, (facts #>> '{transactions,0,transactionId}'))
+create index event_refund_request_idx on subledger.event (
+  stream_id, coalesce(
+    facts #>> '{transactions,0,transactionId}',
+    facts #>> '{notification,notification,pendingRefundReviewNotification,orderId}',
+    facts #>> '{notification,notification,voidedPurchaseNotification,orderId}'
+  )
+)
   where kind in ('consumption_request', 'refund', 'refund_declined', 'refund_reversal');
 
 -- The poller reads bodies because it asks with them. They contain device ids and receipts, so readers may not.
@@ -798,6 +804,8 @@ create index transaction_gap_idx on subledger.transaction (stream_id, product_id
 
 grant select, insert, update, delete on subledger.transaction to subledger_projector;
 grant select on subledger.transaction to subledger_reader, subledger_analyst;
+grant select (stream_id, original_transaction_id, transaction_id, product_id)
+  on subledger.transaction to subledger_poller;
 
 -- Repeatable ---------------------------------------------------------------------------------------------------------
 
@@ -2586,7 +2594,7 @@ comment on column subledger.quarantine_size.singleton is 'Always true';
 comment on column subledger.quarantine_size.bytes is 'Sum of quarantine.body_bytes; recomputed hourly';
 
 -- Refund requests ====================================================================================================
--- The answer to Apple about a purchase for which its customer requested a refund. Never anything without the customer's
+-- The answer to a store about a purchase for which its customer requested a refund. Never anything without the customer's
 -- consent. The requests themselves are events; see view refund_request.
 
 -- Once ---------------------------------------------------------------------------------------------------------------
@@ -2689,7 +2697,7 @@ comment on table subledger.consumption_answer is
   'was answered';
 comment on column subledger.consumption_answer.position is 'refund_request.position: the first event of the request';
 comment on column subledger.consumption_answer.transaction_id is 'The purchase';
-comment on column subledger.consumption_answer.deadline_at is 'Twelve hours after the request was received';
+comment on column subledger.consumption_answer.deadline_at is 'See refund_request';
 comment on column subledger.consumption_answer.stated_by is 'policy or backend';
 comment on column subledger.consumption_answer.stated_at is 'When, by our clock';
 comment on column subledger.consumption_answer.sample_content_provided is
@@ -2708,24 +2716,42 @@ comment on column subledger.consumption_answer.problem is
 
 -- Both window functions partition by stream and transaction, so a query's conditions on these apply first.
 create or replace view subledger.refund_request as
-with statement as (
+with asked as (
   select
     stream_id,
-    facts #>> '{transactions,0,transactionId}' as transaction_id,
+    coalesce(
+      facts #>> '{transactions,0,transactionId}',
+      facts #>> '{notification,notification,pendingRefundReviewNotification,orderId}',
+      facts #>> '{notification,notification,voidedPurchaseNotification,orderId}'
+    ) as transaction_id,
     position,
     received_at,
     occurred_at,
     kind,
+    source,
     facts,
-    kind = 'consumption_request'
-      and lag(kind) over (
-        partition by stream_id, facts #>> '{transactions,0,transactionId}'
-        order by occurred_at, position
-      ) is distinct from 'consumption_request' as opens
+    facts #>> '{notification,notification,pendingRefundReviewNotification,pendingRefundToken}' as token
   from subledger.event
   where kind in ('consumption_request', 'refund', 'refund_declined', 'refund_reversal')
-    and source in ('apple-v2', 'apple-history')
-    and facts #>> '{transactions,0,transactionId}' is not null
+    and source in ('apple-v2', 'apple-history', 'google-rtdn')
+    and coalesce(
+      facts #>> '{transactions,0,transactionId}',
+      facts #>> '{notification,notification,pendingRefundReviewNotification,orderId}',
+      facts #>> '{notification,notification,voidedPurchaseNotification,orderId}'
+    ) is not null
+),
+statement as (
+  select
+    asked.*,
+    -- Google asks a new question with a new token; Apple repeats its question.
+    kind = 'consumption_request'
+      and (
+        lag(kind) over (partition by stream_id, transaction_id order by occurred_at, position)
+          is distinct from 'consumption_request'
+        or lag(token) over (partition by stream_id, transaction_id order by occurred_at, position)
+          is distinct from token
+      ) as opens
+  from asked
 ),
 numbered as (
   select
@@ -2749,8 +2775,13 @@ select
   min(numbered.occurred_at) filter (where numbered.kind = 'consumption_request') as requested_at,
   min(numbered.received_at) filter (where numbered.kind = 'consumption_request') as received_at,
   (
-    array_agg(numbered.facts #>> '{notification,data,consumptionRequestReason}' order by numbered.position)
-      filter (where numbered.kind = 'consumption_request')
+    array_agg(
+      coalesce(
+        numbered.facts #>> '{notification,data,consumptionRequestReason}',
+        numbered.facts #>> '{notification,notification,pendingRefundReviewNotification,refundReason}'
+      )
+      order by numbered.position
+    ) filter (where numbered.kind = 'consumption_request')
   )[1] as reason,
   (
     array_agg(
@@ -2759,17 +2790,28 @@ select
     ) filter (where numbered.kind in ('refund', 'refund_declined'))
   )[1] as decision,
   min(numbered.occurred_at) filter (where numbered.kind in ('refund', 'refund_declined')) as decided_at,
-  min(numbered.occurred_at) filter (where numbered.kind = 'refund_reversal') as reversed_at
+  min(numbered.occurred_at) filter (where numbered.kind = 'refund_reversal') as reversed_at,
+  case when bool_or(numbered.source = 'google-rtdn') then 'google' else 'apple' end as store,
+  case
+    when bool_or(numbered.source = 'google-rtdn') then
+      min(coalesce(numbered.occurred_at, numbered.received_at)) filter (where numbered.kind = 'consumption_request')
+        + interval '24 hours'
+    else
+      min(numbered.received_at) filter (where numbered.kind = 'consumption_request') + interval '12 hours'
+  end as deadline_at,
+  min(numbered.token) as pending_refund_token
 from numbered
 where numbered.number > 0
 group by numbered.stream_id, numbered.transaction_id, numbered.number;
 
 comment on view subledger.refund_request is
-  'The refund requests of customers about which Apple asked, and what it decided. Apple may ask several times about one '
-  'request. A request after a decision is a new one';
+  'The refund requests of customers about which Apple asked, and the chargebacks about which Google did, with what the store '
+  'decided. Apple may ask several times about one request. A request after a decision is a new one. Google''s are in the '
+  'stream of the app in environment unknown, as its notifications';
 comment on column subledger.refund_request.position is 'The first event that reported it';
-comment on column subledger.refund_request.transaction_id is 'The purchase';
-comment on column subledger.refund_request.original_transaction_id is 'The subscription';
+comment on column subledger.refund_request.transaction_id is 'The purchase; for Google, the id of the order';
+comment on column subledger.refund_request.original_transaction_id is
+  'The subscription; null for Google, whose notification names the order only, as the next three';
 comment on column subledger.refund_request.product_id is 'What was bought';
 comment on column subledger.refund_request.product_type is 'Type of the product, as Apple spells it';
 comment on column subledger.refund_request.app_account_token is 'As in the purchase; null if it has none';
@@ -2778,11 +2820,18 @@ comment on column subledger.refund_request.is_advanced_commerce is
 comment on column subledger.refund_request.requests is 'How often Apple asked';
 comment on column subledger.refund_request.requested_at is 'When Apple asked first';
 comment on column subledger.refund_request.received_at is
-  'When that was received first, by our clock: the answer is due twelve hours later';
-comment on column subledger.refund_request.reason is 'The customer''s reason, as Apple spells it';
-comment on column subledger.refund_request.decision is 'granted or declined; null if Apple has not decided';
+  'When that was received first, by our clock';
+comment on column subledger.refund_request.reason is
+  'The customer''s reason, as Apple spells it; for Google its number: 7 is a chargeback';
+comment on column subledger.refund_request.decision is
+  'granted or declined; null if the store has not decided. Google says only what it has voided';
 comment on column subledger.refund_request.decided_at is 'When';
 comment on column subledger.refund_request.reversed_at is 'When a granted refund was reversed; null if it was not';
+comment on column subledger.refund_request.store is 'apple or google';
+comment on column subledger.refund_request.deadline_at is
+  'Until when the store takes an answer: Apple twelve hours after the request was received, Google a day after it asked';
+comment on column subledger.refund_request.pending_refund_token is
+  'What an answer to Google must repeat; null for Apple';
 
 grant select on subledger.refund_request to subledger_receiver, subledger_poller, subledger_reader, subledger_analyst;
 
@@ -4805,7 +4854,8 @@ from subledger.refund_request
 join subledger.stream using (stream_id)
 left join subledger.consumption_answer as answer
   on answer.stream_id = refund_request.stream_id
-  and answer.position = refund_request.position;
+  and answer.position = refund_request.position
+where refund_request.store = 'apple';
 
 comment on view analyst.refund_requests_detail is
   'Every refund request of a customer about which Apple asked, with the answer and the decision. Apple does not '

@@ -36,6 +36,7 @@ PAGES = {
     "movements": f"/console/figures/movements?from=2025-01-01&to=2025-12-31&{STREAM}",
     "retention": f"/console/figures/retention?from=2025-01-01&to=2025-06-30&{STREAM}",
     "products": f"/console/products?edit=com.example.magazine.plus.monthly&{STREAM}",
+    "refunds": f"/console/refunds?{STREAM}", "refund": f"/console/refunds/{IDS['refund']}?{STREAM}",
     "deliveries": f"/console/deliveries?{STREAM}", "system": f"/console/system?{STREAM}", "nothing": "/console/search?q=nothing", "no page": "/console/nothing",
 }
 

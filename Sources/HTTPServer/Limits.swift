@@ -165,6 +165,9 @@ package enum Limits {
     /// Largest form of the console: a product with its entitlements.
     static let consoleFormBytesMax = 64 << 10
     /// Longest parameter of a page. Ids of customers have at most 256 bytes; a page to return to is longer.
+    /// Refund requests of a stream on a page.
+    static let consoleRefundsMax = 200
+
     static let consoleTextBytesMax = 4096
     /// Pause after a failed login. A token has 256 random bits, so this is against scripts that fill the log.
     package static let consoleLoginPause = Duration.seconds(1)

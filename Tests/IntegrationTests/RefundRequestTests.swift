@@ -129,7 +129,7 @@ struct RefundRequestTests {
                 where stream_id = 1
                   and transaction_id = 't1'
                 """)
-            #expect(plan.contains { $0.contains("event_refund_idx") }, "\(plan)")
+            #expect(plan.contains { $0.contains("event_refund_request_idx") }, "\(plan)")
             #expect(plan.contains { $0.contains("Index Cond") && $0.contains("'t1'") }, "\(plan)")
         }
     }

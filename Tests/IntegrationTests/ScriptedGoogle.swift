@@ -19,6 +19,7 @@ final class ScriptedGoogle: StoreTransport {
         var replies: [String: [Reply]] = [:]
         var failures = 0
         var requests: [String] = []
+        var bodies: [String] = []
         var keys: [UInt8]?
         var tokens = 0
         var isTokenRefused = false
@@ -30,6 +31,8 @@ final class ScriptedGoogle: StoreTransport {
 
     /// Method and path of each request to the API, in order, without the part that all have.
     var requests: [String] { state.withLock { $0.requests } }
+    /// The bodies of the requests that had one, in order.
+    var bodies: [String] { state.withLock { $0.bodies } }
     /// The number of requests for an access token.
     var tokens: Int { state.withLock { $0.tokens } }
 
@@ -67,6 +70,7 @@ final class ScriptedGoogle: StoreTransport {
         let path = String(sent.url.dropFirst(base.count).prefix { $0 != "?" })
         let reply = state.withLock { state -> Reply? in
             state.requests.append("\(sent.method) \(path)")
+            if let body = sent.body { state.bodies.append(String(decoding: body, as: UTF8.self)) }
             if state.failures > 0 {
                 state.failures -= 1
                 return nil
@@ -152,6 +156,16 @@ extension ScriptedGoogle {
             {"version":"1.0","packageName":"\(app)","eventTimeMillis":"\(eventTime.milliseconds)",\
             "subscriptionNotification":{"version":"1.0","notificationType":\(type),"purchaseToken":"\(token)",\
             "subscriptionId":"premium"}}
+            """, id: id)
+    }
+
+    /// A push with the question about a chargeback.
+    static func review(_ order: String, token: String?, id: String, at eventTime: Instant) -> [UInt8] {
+        push(
+            """
+            {"version":"1.0","packageName":"\(app)","eventTimeMillis":"\(eventTime.milliseconds)",\
+            "pendingRefundReviewNotification":{"version":"1.0",\(token.map { #""pendingRefundToken":"\#($0)","# } ?? "")\
+            "orderId":"\(order)","refundReason":7}}
             """, id: id)
     }
 

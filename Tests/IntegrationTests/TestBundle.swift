@@ -128,13 +128,19 @@ struct TestBundle {
             store: EndpointStore(pool: editor),
             keyFile: WebhookKeyFile(path: TestFolder.path("webhook-keys-\(UUID().uuidString).json")),
             settings: EndpointClientSettings(allowsPrivate: true), apps: Set(apps.map(\.bundleId)), now: now)
+        let refundApps = RefundApps(
+            answerable: Set(apps.serverAPIKeys.keys).union(
+                googleApps.filter { $0.credentials != nil }.map(\.packageName)),
+            ofGoogleAlone: Set(googleApps.map(\.packageName)).subtracting(apps.map(\.bundleId)))
         var acts = ConsoleActs()
+        (acts.refunds, acts.refundApps) = (ConsumptionLog(pool: records), refundApps)
         (acts.isOn, acts.grants) = (hasActs, sources.grants)
         let console = ConsoleRoutes(
             tokens: tokens, sessions: ConsoleSessions(pool: authenticator), transport: transport,
             reader: ConsoleReader(pool: reader), log: log, customers: CustomerReader(pool: reader),
             subscriptions: SubscriptionReader(pool: reader), products: ProductStore(pool: editor),
-            figures: FigureReader(pool: reader), endpoints: endpoints, acts: acts, metrics: registry,
+            figures: FigureReader(pool: reader), endpoints: endpoints,
+            refunds: ConsumptionLog(pool: reader), acts: acts, metrics: registry,
             health: health + [.database(log)], loginPause: .zero, now: now, logger: logger)
         let asked = AskedApps(
             withoutReceipt: Set(apps.serverAPIKeys.keys),
@@ -148,7 +154,7 @@ struct TestBundle {
             consumption: ConsumptionRoutes(
                 requests: ConsumptionLog(pool: reader), answers: ConsumptionLog(pool: records),
                 policies: ConsumptionPolicies(pool: editor),
-                appsWithKey: Set(apps.serverAPIKeys.keys), now: now),
+                apps: refundApps, now: now),
             offers: OfferRoutes(keys: apps.serverAPIKeys, now: now),
             webhooks: WebhookRoutes(admin: endpoints),
             changes: ChangeReader(pool: reader), signal: signal, console: console, metrics: registry,

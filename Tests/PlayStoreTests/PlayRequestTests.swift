@@ -1,4 +1,5 @@
 import Encoding
+import Subscriptions
 import Testing
 
 @testable import PlayStore
@@ -40,6 +41,62 @@ struct PlayRequestTests {
         #expect(outside.path == with.path)
         #expect(outside.body == Array(#"{"externalAccountIds":{"obfuscatedAccountId":"u-1"}}"#.utf8))
         #expect(with.quota == .subscriptions && product.quota == .oneTimePurchases)
+    }
+
+    private func review(
+        _ preference: ConsumptionAnswer.RefundPreference? = nil, percentage: Int32? = nil,
+        isSampleProvided: Bool = false,
+        delivery: ConsumptionAnswer.Delivery = .delivered
+    ) throws -> PlayRequest {
+        PlayRequest.reviewRefund(
+            of: "GPA.1..0", token: "r/\"1",
+            try ConsumptionAnswer(
+                isSampleProvided: isSampleProvided, delivery: delivery, percentage: percentage, preference: preference),
+            of: "com.example.app")
+    }
+
+    @Test("answer a question about a chargeback at the order, with the token of the question")
+    func reviewedOrder() throws {
+        let request = try review(.decline)
+
+        #expect(request.method == "POST" && request.quota == .orders)
+        #expect(request.path == base + "orders/GPA.1..0:reviewrefund")
+        #expect(
+            request.body.map { String(decoding: $0, as: UTF8.self) }
+                == #"{"pendingRefundToken":"r/\"1","sampleContentProvided":false,"refundPreference":"DECLINE"}"#)
+    }
+
+    @Test(
+        "what must be said is always said: a refund in part, which Google does not know, and none are NEUTRAL",
+        arguments: [
+            (ConsumptionAnswer.RefundPreference.decline, "DECLINE"), (.grantFull, "APPROVE"),
+            (.grantProrated, "NEUTRAL"),
+            (nil, "NEUTRAL"),
+        ])
+    func preference(_ preference: ConsumptionAnswer.RefundPreference?, says: String) throws {
+        let body = try #require(try review(preference, isSampleProvided: true).body)
+
+        #expect(
+            String(decoding: body, as: UTF8.self)
+                == #"{"pendingRefundToken":"r/\"1","sampleContentProvided":true,"refundPreference":"\#(says)"}"#)
+    }
+
+    @Test("how much was used is sent in thousandths of a percent if it is stated", arguments: [0, 45_200, 100_000])
+    func percentage(_ percentage: Int32) throws {
+        let body = try #require(try review(.decline, percentage: percentage).body)
+
+        #expect(
+            String(decoding: body, as: UTF8.self).hasSuffix(
+                #""refundPreference":"DECLINE","consumptionPercentageMilliunits":\#(percentage)}"#))
+    }
+
+    @Test("what Google has no word for is not sent: consent, delivery, and events with places of the customer")
+    func silence() throws {
+        let body = try #require(try review(delivery: .serverOutage).body)
+
+        #expect(
+            String(decoding: body, as: UTF8.self)
+                == #"{"pendingRefundToken":"r/\"1","sampleContentProvided":false,"refundPreference":"NEUTRAL"}"#)
     }
 
     @Test(

@@ -3,13 +3,18 @@
 -- Locks until it commits, against reading and writing: change, receipt, subscription, transaction, access_period,
 -- refunded_period, customer_link, check_schedule, delivery_audit, google_purchase, google_void_audit, token and product.
 -- They are read once for each new constraint: about a million rows in a second.
--- Locks until it commits, against appending: event, which is read once for its new index, about five million events in
--- a minute. Notifications are answered 503 meanwhile, and the stores repeat them. If your log is larger, build the index
--- beforehand, which locks nothing; then it is kept:
+-- Locks until it commits, against appending: event, which is read once for each of its two new indexes, about five million
+-- events in a minute. Notifications are answered 503 meanwhile, and the stores repeat them. If your log is larger, build the
+-- indexes beforehand, which locks nothing; then they are kept:
 --
 --   create index concurrently event_notice_idx on subledger.event (stream_id, (coalesce(
 --     facts #>> '{notification,appTransaction,appTransactionId}', facts #>> '{notification,originalTransactionId}'
 --   )), position) where kind = 'consent_rescinded' or kind = 'consumption_request' and source = 'apple-v1';
+--   create index concurrently event_refund_request_idx on subledger.event (stream_id, coalesce(
+--     facts #>> '{transactions,0,transactionId}',
+--     facts #>> '{notification,notification,pendingRefundReviewNotification,orderId}',
+--     facts #>> '{notification,notification,voidedPurchaseNotification,orderId}'
+--   )) where kind in ('consumption_request', 'refund', 'refund_declined', 'refund_reversal');
 --
 -- Afterwards: start the new release, and run `subledger rebuild` once. The projector computes access again by itself, but
 -- the facts that it stored name other positions than this release would, so `subledger verify` reports them until then.
@@ -33,6 +38,13 @@ begin
   ) then
     drop index subledger.event_notice_idx;
   end if;
+  if exists (
+    select from pg_index
+    where indexrelid = to_regclass('subledger.event_refund_request_idx')
+      and not indisvalid
+  ) then
+    drop index subledger.event_refund_request_idx;
+  end if;
 end
 $$;
 
@@ -43,6 +55,17 @@ create index if not exists event_notice_idx on subledger.event (
   )),
   position
 ) where kind = 'consent_rescinded' or kind = 'consumption_request' and source = 'apple-v1';
+
+create index if not exists event_refund_request_idx on subledger.event (
+  stream_id, coalesce(
+    facts #>> '{transactions,0,transactionId}',
+    facts #>> '{notification,notification,pendingRefundReviewNotification,orderId}',
+    facts #>> '{notification,notification,voidedPurchaseNotification,orderId}'
+  )
+)
+  where kind in ('consumption_request', 'refund', 'refund_declined', 'refund_reversal');
+
+drop index subledger.event_refund_idx;
 
 -- Step: change columns and constraints
 alter table subledger.change
@@ -348,6 +371,8 @@ grant select, insert, update on subledger.endpoint, subledger.endpoint_cursor to
 grant select, insert, update, delete on subledger.endpoint_delivery to subledger_products;
 grant select on subledger.endpoint_attempt to subledger_products;
 grant select (app, name) on subledger.token to subledger_authenticator;
+grant select (stream_id, original_transaction_id, transaction_id, product_id)
+  on subledger.transaction to subledger_poller;
 -- Functions begin the logins to the console now.
 revoke insert on subledger.console_session from subledger_authenticator;
 revoke select, delete on subledger.console_ticket from subledger_authenticator;

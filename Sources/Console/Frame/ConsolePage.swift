@@ -14,7 +14,7 @@ package protocol ConsolePage: Sendable {
 }
 
 package enum ConsoleSection: String, Sendable, CaseIterable {
-    case overview, events, figures, products, deliveries, system
+    case overview, events, figures, products, refunds, deliveries, system
 
     var title: String {
         switch self {
@@ -22,6 +22,7 @@ package enum ConsoleSection: String, Sendable, CaseIterable {
         case .events: "Events"
         case .figures: "Figures"
         case .products: "Products"
+        case .refunds: "Refunds"
         case .deliveries: "Deliveries"
         case .system: "System"
         }
@@ -33,6 +34,7 @@ package enum ConsoleSection: String, Sendable, CaseIterable {
         case .events: Address("events")
         case .figures: Address("figures", "active")
         case .products: Address("products")
+        case .refunds: Address("refunds")
         case .deliveries: Address("deliveries")
         case .system: Address("system")
         }

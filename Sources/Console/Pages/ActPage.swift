@@ -6,22 +6,23 @@ package struct ActPage: ConsolePage {
     package let title: String
     /// A sentence each.
     package let effects: [String]
-    package let reason: String
+    /// Recorded; nil if the act records none.
+    package let reason: String?
     /// Who acts.
     package let by: String
     /// The label of the button that does it.
     package let button: String
     package let action: Address
     /// The hidden fields, besides those of every form and the reason.
-    package let fields: [(name: String, value: String)]
+    package let fields: [(String, String)]
     /// Where to go without doing it.
     package let back: Address
     /// What cannot be undone, or is not known; nil if there is nothing to say.
     package var warning: String?
 
     package init(
-        title: String, effects: [String], reason: String, by: String, button: String, action: Address,
-        fields: [(name: String, value: String)], back: Address, warning: String? = nil
+        title: String, effects: [String], reason: String?, by: String, button: String, action: Address,
+        fields: [(String, String)], back: Address, warning: String? = nil
     ) {
         self.title = title
         self.effects = effects
@@ -43,7 +44,7 @@ package struct ActPage: ConsolePage {
             for effect in effects { html.element("p", text: effect) }
             if let warning { html.element("p", [.class("problem")], text: warning) }
             html.element("dl", [.class("facts")]) { html in
-                html.item("Reason, which is recorded") { $0.text(reason) }
+                if let reason { html.item("Reason, which is recorded") { $0.text(reason) } }
                 html.item("By") { $0.text(by) }
             }
         }
@@ -51,7 +52,7 @@ package struct ActPage: ConsolePage {
             html.hidden("csrf", frame.csrf)
             if let stream = frame.stream { html.hidden("stream", stream.text) }
             for (name, value) in fields { html.hidden(name, value) }
-            html.hidden("reason", reason)
+            if let reason { html.hidden("reason", reason) }
             html.element("button", [.class("primary")], text: button)
             html.link("Do nothing", back)
         }

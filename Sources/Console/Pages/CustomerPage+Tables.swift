@@ -4,7 +4,15 @@ import Subscriptions
 
 extension CustomerPage {
     func tables(here: (Address, String?) -> Address) -> [ConsoleTable] {
-        [subscriptionsTable(here), historyTable(here), tiesTable(here)]
+        let refunds: [ConsoleTable] =
+            self.refunds.isEmpty
+            ? []
+            : [
+                .refunds(
+                    self.refunds, name: "refunds", caption: "Refund requests",
+                    stream: address.query.first { $0.name == "stream" }?.value, at: at, empty: "")
+            ]
+        return [subscriptionsTable(here), historyTable(here)] + refunds + [tiesTable(here)]
     }
 
     private func subscriptionsTable(_ here: (Address, String?) -> Address) -> ConsoleTable {

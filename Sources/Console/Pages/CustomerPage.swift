@@ -27,6 +27,8 @@ package struct CustomerPage: ConsolePage {
     /// The position of the last event received until ``knownAt``; nil for today's knowledge.
     package let knownHead: Int64?
     package let events: [StoredEvent]
+    /// What the stores asked about refunds of the customer's purchases.
+    package let refunds: [RefundRequest]
     /// The stream of the joined app; nil if the customer has no part in one.
     package let joined: Joined?
     package let span: Range<Instant>?
@@ -37,7 +39,7 @@ package struct CustomerPage: ConsolePage {
         id: String, customer: ExplainedCustomer, ties: [CustomerReader.Tie], tiesSQL: [ReadableSQL],
         lines: [ExplainedCustomers.OwnedLine], today: CustomerKey?, elsewhere: [SearchHit],
         entitlements: [Entitlement], explanations: [Explanation], unexplained: [String], at: Instant,
-        knownAt: Instant?, knownHead: Int64?, events: [StoredEvent], joined: Joined?,
+        knownAt: Instant?, knownHead: Int64?, events: [StoredEvent], refunds: [RefundRequest] = [], joined: Joined?,
         span: Range<Instant>?, address: Address
     ) {
         self.id = id
@@ -54,6 +56,7 @@ package struct CustomerPage: ConsolePage {
         self.knownAt = knownAt
         self.knownHead = knownHead
         self.events = events
+        self.refunds = refunds
         self.joined = joined
         self.span = span
         self.address = address

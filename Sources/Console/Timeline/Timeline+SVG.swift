@@ -172,12 +172,13 @@ extension Timeline {
     private static let laterMin = 6.0
 
     static func kind(of period: AccessPeriod, in subscription: Subscription) -> String {
+        let transaction = subscription.transactions.first { $0.transaction.transactionId == period.transactionId }?
+            .transaction
+        if transaction?.isGranted == true { return "given" }
         switch period.cause {
         case .grace: return "grace"
         case .owned: return "owned"
         case .paid:
-            let transaction = subscription.transactions.first { $0.transaction.transactionId == period.transactionId }?
-                .transaction
             return transaction?.isPaidByAnother == true ? "family" : transaction?.isFreeTrial == true ? "trial" : "paid"
         }
     }

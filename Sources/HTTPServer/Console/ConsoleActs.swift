@@ -5,6 +5,10 @@ package struct ConsoleActs: Sendable {
     /// Whether anything can be done at all, whatever the scope of a token.
     package var isOn = false
     package var grants: GrantService?
+    /// States answers to refund requests.
+    package var refunds: ConsumptionLog?
+    /// The apps whose stores can be answered.
+    package var refundApps = RefundApps()
 
     package init() {}
 }

@@ -17,6 +17,7 @@ package struct ConsoleRoutes: Sendable {
     let products: ProductStore
     let figures: FigureReader
     let endpoints: EndpointAdmin
+    let refunds: ConsumptionLog
     let acts: ConsoleActs
     let metrics: MetricsRegistry
     let health: [HealthCheck]
@@ -25,12 +26,14 @@ package struct ConsoleRoutes: Sendable {
 
     /// - Parameters:
     ///   - tokens: The active tokens.
+    ///   - refunds: With the rights of `subledger_reader`.
     ///   - acts: What people can do for customers.
     ///   - loginPause: Before the answer to a failed login.
     package init(
         tokens: TokenCache, sessions: ConsoleSessions, transport: ConsoleTransport, reader: ConsoleReader,
         log: LogReader, customers: CustomerReader, subscriptions: SubscriptionReader, products: ProductStore,
-        figures: FigureReader, endpoints: EndpointAdmin, acts: ConsoleActs = ConsoleActs(), metrics: MetricsRegistry,
+        figures: FigureReader, endpoints: EndpointAdmin, refunds: ConsumptionLog,
+        acts: ConsoleActs = ConsoleActs(), metrics: MetricsRegistry,
         health: [HealthCheck],
         loginPause: Duration = Limits.consoleLoginPause, now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
@@ -42,6 +45,7 @@ package struct ConsoleRoutes: Sendable {
         self.products = products
         self.figures = figures
         self.endpoints = endpoints
+        self.refunds = refunds
         self.acts = acts
         self.metrics = metrics
         self.health = health
@@ -119,6 +123,21 @@ package struct ConsoleRoutes: Sendable {
         }
         console.post("/console/products") { request, _ in
             await posting(request) { session in try await setProduct(request, session) }
+        }
+        get("/console/refunds", routes) { _ in
+            Address("refunds")
+        } page: { visit, _ in
+            try await refundRequests(visit)
+        }
+        get("/console/refunds/:id", routes, keeping: ["store"]) {
+            Address("refunds", try Self.id("id", $0))
+        } page: { visit, context in
+            try await refundRequest(visit, id: try Self.id("id", context))
+        }
+        console.post("/console/refunds/:id") { request, context in
+            await posting(request) { session in
+                try await answerRefund(request, session, id: try Self.id("id", context))
+            }
         }
         get("/console/deliveries", routes) { _ in
             Address("deliveries")

@@ -3,16 +3,29 @@ import EventLog
 import Hummingbird
 import Subscriptions
 
-/// Answers to the refund requests of customers about which Apple asks.
+/// The apps whose stores can be answered about refunds.
+package struct RefundApps: Sendable {
+    /// Those with a key of the App Store Server API, or with Google's credentials.
+    package let answerable: Set<String>
+    /// Those of Google Play that are no app of the App Store as well.
+    package let ofGoogleAlone: Set<String>
+
+    package init(answerable: Set<String> = [], ofGoogleAlone: Set<String> = []) {
+        self.answerable = answerable
+        self.ofGoogleAlone = ofGoogleAlone
+    }
+}
+
+/// Answers to the refund requests and chargebacks of customers about which the stores ask.
 ///
 /// `GET /consumption-requests?app=` lists the requests; `GET` and `PUT /consumption-requests/{transactionId}?app=` return
-/// one and set the answer to it. `/consumption-policies` has the answers to Apple about all purchases of a
+/// one and set the answer to it. `/consumption-policies` has the answers to the stores about all purchases of a
 /// product.
 package struct ConsumptionRoutes: Sendable {
     private let requests: ConsumptionLog
     private let answers: ConsumptionLog?
     private let policies: ConsumptionPolicies
-    private let appsWithKey: Set<String>
+    private let apps: RefundApps
     private let now: @Sendable () -> Instant
     private let bodies = BodyReader()
 
@@ -20,22 +33,22 @@ package struct ConsumptionRoutes: Sendable {
     ///   - requests: With the rights of `subledger_reader`.
     ///   - answers: With those of `subledger_receiver`; nil if this process lacks them.
     ///   - policies: With those of `subledger_products`.
-    ///   - appsWithKey: Only questions about these apps can be answered.
+    ///   - apps: Whose stores can be answered.
     package init(
-        requests: ConsumptionLog, answers: ConsumptionLog?, policies: ConsumptionPolicies, appsWithKey: Set<String>,
+        requests: ConsumptionLog, answers: ConsumptionLog?, policies: ConsumptionPolicies, apps: RefundApps,
         now: @escaping @Sendable () -> Instant
     ) {
         self.requests = requests
         self.answers = answers
         self.policies = policies
-        self.appsWithKey = appsWithKey
+        self.apps = apps
         self.now = now
     }
 
     func add(to routes: PrivateRoutes) {
         routes.read.get("/consumption-requests") { request, _ in try await list(RequestQuery(request)) }
         routes.read.get("/consumption-requests/:transactionId") { request, context in
-            let stream = try RequestQuery(request).stream()
+            let stream = try stream(of: RequestQuery(request))
             let id = try PathParameter.text("transactionId", context)
             return Self.response(to: try await find(id, stream), at: now())
         }
@@ -57,8 +70,16 @@ package struct ConsumptionRoutes: Sendable {
 
     // MARK: - Requests
 
+    /// Google's questions are in the stream of the app in environment `unknown`.
+    private func stream(of query: RequestQuery) throws -> StreamKey {
+        let app = try query.app()
+        let isNamed = try query.text("environment") != nil
+        guard !isNamed, apps.ofGoogleAlone.contains(app) else { return try query.stream() }
+        return StreamKey(app: app, environment: .unknown)
+    }
+
     private func list(_ query: RequestQuery) async throws -> Response {
-        let stream = try query.stream()
+        let stream = try stream(of: query)
         var state: RefundRequest.State?
         if let text = try query.text("state") {
             guard let known = RefundRequest.State(rawValue: text) else {
@@ -95,14 +116,12 @@ package struct ConsumptionRoutes: Sendable {
                 .notImplemented,
                 "answers disabled: database user lacks role subledger_receiver, or database is read-only")
         }
-        let stream = try RequestQuery(request).stream()
+        let stream = try stream(of: RequestQuery(request))
         let id = try PathParameter.text("transactionId", context)
         let content = try await bodies.withJSON(of: request) { json in try Self.content(json) }
         let known = try await find(id, stream)
         try check(stream.app)
-        if let content, !known.purchase.isAdvancedCommerce,
-            let problem = content.problem(of: known.purchase.productType)
-        {
+        if let problem = content.flatMap(known.problem) {
             throw Problem(.unprocessableContent, problem.description, field: problem.field)
         }
         let now = now()
@@ -110,16 +129,9 @@ package struct ConsumptionRoutes: Sendable {
         let stated = try await find(id, stream)
         // Citus reports an answer as written that it has left as it was.
         guard stated.answer?.content == content, isStated || stated.answer?.state == .accepted else {
-            throw Problem(.conflict, Self.reason(stated))
+            throw Problem(.conflict, stated.refusalWords)
         }
         return Self.response(to: stated, at: now)
-    }
-
-    /// Why Apple does not wait for an answer.
-    private static func reason(_ request: RefundRequest) -> String {
-        if request.answer?.state == .accepted { return "Apple has accepted another answer" }
-        if request.decision != nil { return "Apple has decided about the request" }
-        return "the deadline was \(request.deadline)"
     }
 
     private static func response(to request: RefundRequest, at now: Instant) -> Response {
@@ -153,7 +165,7 @@ package struct ConsumptionRoutes: Sendable {
         let content = try await bodies.withJSON(of: request) { json in try Self.content(json) }
         guard let content else {
             throw RequestQuery.Malformed(
-                problem: "customerConsented must be true: without consent, nothing is sent to Apple",
+                problem: "customerConsented must be true: without consent, nothing is sent",
                 field: "customerConsented")
         }
         try check(app)
@@ -176,9 +188,11 @@ package struct ConsumptionRoutes: Sendable {
     }
 
     private func check(_ app: String) throws(Problem) {
-        guard appsWithKey.contains(app) else {
+        guard apps.answerable.contains(app) else {
             throw Problem(
-                .conflict, "the app has no key for the App Store Server API, so Apple cannot be answered", field: "app")
+                .conflict,
+                "the app has neither a key for the App Store Server API nor a Google service account, so the store cannot be answered",
+                field: "app")
         }
     }
 }

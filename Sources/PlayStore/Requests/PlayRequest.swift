@@ -84,6 +84,28 @@ package struct PlayRequest: Sendable, Hashable {
             .oneTimePurchases, method: "POST", body: Array("{}".utf8))
     }
 
+    /// Answers Google's question about a chargeback of an order. Google takes the first answer, and ignores all later ones.
+    ///
+    /// Google knows no refund in part: a developer who prefers one has no preference. How an order was used is not said by
+    /// events, which would name places and addresses of the customer.
+    ///
+    /// - Parameter token: That of the notification with the question.
+    /// - Source: Google, "Method: orders.reviewrefund".
+    package static func reviewRefund(
+        of orderId: String, token: String, _ answer: ConsumptionAnswer, of package: String
+    ) -> PlayRequest {
+        var body = JSONWriter()
+        body.object { body in
+            body.member("pendingRefundToken", token)
+            body.member("sampleContentProvided", answer.isSampleProvided)
+            body.member("refundPreference", answer.preferenceOfGoogle)
+            body.member("consumptionPercentageMilliunits", answer.percentage)
+        }
+        return PlayRequest(
+            package, "orders/\(PercentEncoding.encoded(orderId)):reviewrefund", .orders, method: "POST",
+            body: body.bytes)
+    }
+
     /// A page of the purchases that were voided, oldest first, subscriptions as well.
     ///
     /// - Parameters:
@@ -97,6 +119,16 @@ package struct PlayRequest: Sendable, Hashable {
         query += "&includeQuantityBasedPartialRefund=true"
         if let pageToken { query += "&token=\(PercentEncoding.encoded(pageToken))" }
         return PlayRequest(package, "purchases/voidedpurchases?\(query)", .orders)
+    }
+}
+
+extension ConsumptionAnswer {
+    fileprivate var preferenceOfGoogle: String {
+        switch preference {
+        case .decline: "DECLINE"
+        case .grantFull: "APPROVE"
+        case .grantProrated, nil: "NEUTRAL"
+        }
     }
 }
 

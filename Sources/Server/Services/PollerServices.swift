@@ -5,17 +5,16 @@ import Postgres
 import Readers
 import StoreClient
 
-/// The services that ask the App Store by themselves, and answer what it asks.
+/// The services that ask the App Store by themselves.
 package struct PollerServices {
     package let poller: Poller
     /// Nil without a verifier.
     package let audits: DeliveryAudits?
     /// Nil without a verifier.
     package let backfills: HistoryBackfills?
-    package let consumption: ConsumptionSender
 
     /// The work that one process does, in rounds.
-    var rounds: [LedRounds.Round] { [audits?.rounds, backfills?.rounds, consumption.rounds].compactMap(\.self) }
+    var rounds: [LedRounds.Round] { [audits?.rounds, backfills?.rounds].compactMap(\.self) }
 
     /// - Parameters:
     ///   - verifier: Nil if no app has a key.
@@ -51,12 +50,21 @@ package struct PollerServices {
                 leadership: StreamLeadership(elector, for: .backfills), apps: apps,
                 clock: store.clock, logger: logger)
         }
-        consumption = ConsumptionSender(
-            client: store.api, apps: apps, log: ConsumptionLog(pool: pool),
-            leadership: StreamLeadership(elector, for: .refunds), clock: store.clock, logger: logger)
         poller = Poller(
             checker: checker, apps: apps, queue: CheckQueue(pool: pool),
             leadership: StreamLeadership(elector), clock: store.clock, logger: logger)
+    }
+}
+
+extension ConsumptionSender {
+    /// Answers what both stores ask.
+    package convenience init(
+        apps: [App], googleApps: [GoogleApp], store: StoreServices, database: Database, elector: Elector, logger: Logger
+    ) {
+        self.init(
+            client: store.api, apps: apps, google: (store.google, googleApps),
+            log: ConsumptionLog(pool: database.pool(for: .asking, logger: logger)),
+            leadership: StreamLeadership(elector, for: .refunds), clock: store.clock, logger: logger)
     }
 }
 

@@ -47,7 +47,8 @@ package struct PrivateServices {
     init(
         _ settings: Settings, roles: Set<ServerRole>, database: Database, appender: Appender?,
         handIns: HandInSources, consumption: ConsumptionLog?, outbound: OutboundServices.Settings,
-        health: [HealthCheck], apps: Set<String>, signingKeys: [String: ServerAPIKey], asked: AskedApps,
+        health: [HealthCheck], apps: Set<String>, signingKeys: [String: ServerAPIKey],
+        refundApps: RefundApps, asked: AskedApps,
         changes: ChangeSignal,
         metrics: MetricsRegistry, now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
@@ -75,12 +76,15 @@ package struct PrivateServices {
             var acts = ConsoleActs()
             acts.isOn = settings.hasConsoleActs
             acts.grants = handIns.grants
+            acts.refunds = consumption
+            acts.refundApps = refundApps
             let console = ConsoleRoutes(
                 tokens: tokens, sessions: ConsoleSessions(pool: authenticatorPool),
                 transport: settings.browsers.transport,
                 reader: ConsoleReader(pool: pool), log: log, customers: customers, subscriptions: subscriptions,
                 products: products, figures: FigureReader(pool: figurePool), endpoints: endpoints,
-                acts: acts, metrics: metrics, health: health, now: now, logger: logger)
+                refunds: ConsumptionLog(pool: pool), acts: acts, metrics: metrics, health: health, now: now,
+                logger: logger)
             routes = PrivateRoutes(
                 tokens: tokens, appGate: AppGate(keys: settings.assertionKeys, now: now), browsers: settings.browsers,
                 log: log, subscriptions: subscriptions, products: products, customers: customers,
@@ -89,7 +93,7 @@ package struct PrivateServices {
                 }, headKey: settings.headKey, handIns: handIns,
                 consumption: ConsumptionRoutes(
                     requests: ConsumptionLog(pool: pool), answers: consumption,
-                    policies: ConsumptionPolicies(pool: productPool), appsWithKey: Set(signingKeys.keys), now: now),
+                    policies: ConsumptionPolicies(pool: productPool), apps: refundApps, now: now),
                 offers: OfferRoutes(keys: signingKeys, now: now),
                 webhooks: WebhookRoutes(admin: endpoints),
                 changes: ChangeReader(pool: pool), signal: changes, console: console, metrics: metrics, health: health,

@@ -9,8 +9,6 @@ import StoreClient
 /// The services for what backends hand in: receipts, about which the App Store is asked, and signed data of devices.
 struct ReceiptServices {
     let handIns: HandInSources
-    /// What backends answer to refund requests.
-    let consumption: ConsumptionLog
     let queue: ReceiptQueue
 
     init(
@@ -36,6 +34,5 @@ struct ReceiptServices {
             subscriptions: subscriptions, appender: appender, links: links, clock: store.clock, logger: logger)
         self.handIns = handIns
         queue = ReceiptQueue(service: receipts, clock: store.clock, logger: logger)
-        consumption = ConsumptionLog(pool: receiver)
     }
 }

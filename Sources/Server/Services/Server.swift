@@ -46,6 +46,7 @@ package struct Server {
         var receipts: ReceiptServices?
         var poller: PollerServices?
         var google: GoogleServices?
+        var refunds: ConsumptionSender?
         let elector = Elector(database.configuration(.poller))
         let events = ChangeSignal(
             listener: database.configuration(.reader), channel: "subledger_event", logger: logger)
@@ -56,6 +57,11 @@ package struct Server {
                 apiBudget: plan.apiBudget, googleAddresses: plan.googleAddresses,
                 googleAsking: plan.googleAsking, now: now, logger: logger)
             store = asking
+            if roles.contains(.poller) {
+                refunds = ConsumptionSender(
+                    apps: apps, googleApps: googleApps, store: asking, database: database, elector: elector,
+                    logger: logger)
+            }
             if roles.contains(.poller), !googleApps.isEmpty {
                 google = GoogleServices(
                     apps: googleApps, store: asking, appender: appending.appender, database: database, elector: elector,
@@ -106,15 +112,17 @@ package struct Server {
         }
         let backends = PrivateServices(
             plan.backends, roles: roles, database: database, appender: appending?.appender, handIns: sources,
-            consumption: receipts?.consumption, outbound: plan.outbound,
+            consumption: roles.contains(.reader) && appending != nil
+                ? ConsumptionLog(pool: database.pool(for: .handIns, logger: logger)) : nil, outbound: plan.outbound,
             health: (appending?.health ?? []) + conditions.compactMap(\.self),
             apps: Set(apps.map(\.bundleId) + googleApps.map(\.packageName)),
             signingKeys: apps.serverAPIKeys,
+            refundApps: RefundApps(apps, googleApps),
             asked: AskedApps(apps, googleApps), changes: changes, metrics: metrics, now: now, logger: logger)
         let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
         let pools = [readerWatch?.pool, backends.healthPool].compactMap(\.self)
         PoolMetrics(database.pools.all + pools).add(to: metrics)
-        let rounds = (poller?.rounds ?? []) + [google?.voids.rounds].compactMap(\.self)
+        let rounds = (poller?.rounds ?? []) + [google?.voids.rounds, refunds?.rounds].compactMap(\.self)
         let led =
             rounds.isEmpty
             ? nil : LedRounds(rounds, elector: elector, clock: StoreClock(date: now), logger: logger)

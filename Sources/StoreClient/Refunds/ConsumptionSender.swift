@@ -3,17 +3,18 @@ import Encoding
 import EventLog
 import Logging
 import Metrics
+import PlayStore
 import Subscriptions
 import Synchronization
 
-/// Tells Apple about purchases for which refunds are requested: what backends answer, or the policies of products.
+/// Tells the stores about purchases for which refunds are requested: what backends answer, or the policies of products.
 ///
 /// Nothing is kept in memory, so a server that starts continues where another one ended. Any number of processes may run
 /// one: one of them sends.
 package final class ConsumptionSender: Sendable {
     private let client: ServerAPIClient
-    /// Those with a key.
-    private let apps: [App]
+    private let google: GoogleClient?
+    private let places: [(stream: StreamKey, place: Place)]
     private let log: ConsumptionLog
     private let leadership: StreamLeadership
     private let clock: StoreClock
@@ -25,22 +26,38 @@ package final class ConsumptionSender: Sendable {
 
     /// - Parameters:
     ///   - apps: Those without a key are left out.
+    ///   - google: Apps without credentials are left out.
     ///   - log: With the rights of `subledger_poller`.
     ///   - leadership: For refunds.
     ///   - random: Returns numbers from 0 up to but excluding 1, for the pauses after failures.
     package init(
-        client: ServerAPIClient, apps: [App], log: ConsumptionLog, leadership: StreamLeadership, clock: StoreClock,
+        client: ServerAPIClient, apps: [App], google: (client: GoogleClient, apps: [GoogleApp])? = nil,
+        log: ConsumptionLog, leadership: StreamLeadership, clock: StoreClock,
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
         metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
     ) {
         self.client = client
-        self.apps = apps.filter { $0.serverAPIKey != nil }
+        self.google = google?.client
+        let googleApps = google?.apps.filter { $0.credentials != nil } ?? []
+        places =
+            apps.filter { $0.serverAPIKey != nil }.flatMap { app in
+                ReceiptHost.allCases.filter { app.environments.contains($0.environment) }.map { host in
+                    (StreamKey(app: app.bundleId, environment: host.environment), .apple(app, host))
+                }
+            } + googleApps.map { (StreamKey(app: $0.packageName, environment: .unknown), .google($0)) }
         self.log = log
         self.leadership = leadership
         self.clock = clock
         self.random = random
         self.logger = logger
-        metrics = ConsumptionMetrics(apps: apps.map(\.bundleId), factory: factory)
+        let names = Set(apps.map(\.bundleId) + (google?.apps.map(\.packageName) ?? []))
+        metrics = ConsumptionMetrics(apps: names.sorted(), factory: factory)
+    }
+
+    /// Whom to answer.
+    private enum Place: Sendable {
+        case apple(App, ReceiptHost)
+        case google(GoogleApp)
     }
 
     /// An answer in flight is abandoned at the end, and sent again later.
@@ -55,24 +72,23 @@ package final class ConsumptionSender: Sendable {
     ///
     /// - Returns: The number of answers that were sent, whatever came of them.
     package func round(at now: Instant) async throws(ReadError) -> Int {
-        guard !apps.isEmpty, try await leadership.lead([Self.everyStream]).contains(Self.everyStream) else { return 0 }
+        guard !places.isEmpty, try await leadership.lead([Self.everyStream]).contains(Self.everyStream) else {
+            return 0
+        }
         var sent = 0
-        for app in apps {
-            for host in ReceiptHost.allCases where app.environments.contains(host.environment) {
-                let stream = StreamKey(app: app.bundleId, environment: host.environment)
-                do throws(ReadError) {
-                    sent += try await round(stream, app, host, now)
-                } catch {
-                    guard error != .unavailable else { throw error }
-                    note(unreadable: 1, in: stream)
-                }
+        for (stream, place) in places {
+            do throws(ReadError) {
+                sent += try await round(stream, place, now)
+            } catch {
+                guard error != .unavailable else { throw error }
+                note(unreadable: 1, in: stream)
             }
         }
         return sent
     }
 
     private func round(
-        _ stream: StreamKey, _ app: App, _ host: ReceiptHost, _ now: Instant
+        _ stream: StreamKey, _ place: Place, _ now: Instant
     ) async throws(ReadError) -> Int {
         _ = try await log.applyPolicies(in: stream, at: now)
         let late = try await log.giveUpLate(in: stream, at: now)
@@ -88,7 +104,7 @@ package final class ConsumptionSender: Sendable {
                 if number >= Limits.consumptionConcurrency { failure = await group.next() ?? failure }
                 group.addTask {
                     do throws(ReadError) {
-                        try await self.answer(request, app, host)
+                        try await self.answer(request, place)
                         return nil
                     } catch {
                         return error
@@ -119,21 +135,39 @@ package final class ConsumptionSender: Sendable {
 
     // MARK: One answer
 
-    private func answer(_ request: RefundRequest, _ app: App, _ host: ReceiptHost) async throws(ReadError) {
+    private func answer(_ request: RefundRequest, _ place: Place) async throws(ReadError) {
         guard let answer = request.answer else { return }
         guard let content = answer.content else {
             // It would be due for ever, before others.
             try await record(.refused, "the answer has no content", request, answer)
             return
         }
-        let call: ConsumptionRequest
-        do throws(ConsumptionAnswer.Malformed) {
-            call = try ConsumptionRequest(content, about: request.purchase)
-        } catch {
-            try await record(.refused, "contradicts the purchase: \(error.field)", request, answer)
-            return
+        switch place {
+        case .apple(let app, let host):
+            let call: ConsumptionRequest
+            do throws(ConsumptionAnswer.Malformed) {
+                call = try ConsumptionRequest(content, about: request.purchase)
+            } catch {
+                try await record(.refused, "contradicts the purchase: \(error.field)", request, answer)
+                return
+            }
+            try await record(await client.ask(call, app: app, host: host, priority: .handIn), request, answer)
+        case .google(let app):
+            guard let google else { return }
+            guard let token = request.pendingRefundToken else {
+                try await record(.refused, "the notification has no pendingRefundToken", request, answer)
+                return
+            }
+            let call = PlayRequest.reviewRefund(
+                of: request.purchase.transactionId, token: token, content, of: app.packageName)
+            try await record(await google.ask(call, app: app, priority: .handIn), request, answer)
         }
-        switch await client.ask(call, app: app, host: host, priority: .handIn) {
+    }
+
+    private func record<Value, Refusal: CustomStringConvertible>(
+        _ outcome: StoreOutcome<Value, Refusal>, _ request: RefundRequest, _ answer: RefundRequest.Answer
+    ) async throws(ReadError) {
+        switch outcome {
         case .answered: try await record(.accepted, nil, request, answer)
         case .refused(let refusal): try await record(.refused, refusal.description, request, answer)
         case .rejected:

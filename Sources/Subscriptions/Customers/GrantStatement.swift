@@ -79,6 +79,12 @@ package struct GrantStatement: Sendable, Hashable {
     /// The `originalTransactionId` of the period.
     package var key: CustomerKey { Self.key(of: id) }
 
+    /// The id of the grant whose period has a transaction id; nil if that is not one of a grant.
+    static func id(_ transactionId: String) -> String? {
+        guard transactionId.hasPrefix(CustomerKey.grantPrefix) else { return nil }
+        return String(transactionId.dropFirst(CustomerKey.grantPrefix.count))
+    }
+
     package static func key(of id: String) -> CustomerKey { CustomerKey(.subscription, CustomerKey.grantPrefix + id) }
 }
 

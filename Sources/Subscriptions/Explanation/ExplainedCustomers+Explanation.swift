@@ -111,6 +111,7 @@ extension ExplainedCustomers {
         if let effective = last.effective, let (lapse, _) = subscription.reasonOfEnd(of: effective) {
             return change(.clock, "Access ends: \(lapse.words)")
         }
+        if last.given.rule == .granted { return change(.clock, "Access ends, as it was given") }
         if last.given.rule == .nonRenewingDuration {
             return change(.clock, "Access ends, because the product does not renew")
         }

@@ -175,8 +175,10 @@ extension AppliedRule {
         guard let period else { return "The period has ended" }
         if let at, at < period.lowerBound { return "\(purchaseWords) starts only on \(period.lowerBound.words)" }
         return "\(purchaseWords) ended on \(period.upperBound.words)"
-            + (lapse.map { ": \($0.words)" } ?? ", and nothing follows it")
+            + (lapse.map { ": \($0.words)" } ?? (isOfGrant ? ", as it was given" : ", and nothing follows it"))
     }
+
+    private var isOfGrant: Bool { transactionId.flatMap(GrantStatement.id) != nil }
 
     private var paidWords: String {
         switch payer {
@@ -200,7 +202,10 @@ extension AppliedRule {
     }
 
     private var purchaseWords: String {
-        "Transaction \(transactionId ?? "")" + (productId.map { " (\($0))" } ?? "")
+        if let grant = transactionId.flatMap(GrantStatement.id) {
+            return "Grant \(grant)" + (productId.map { " (\($0))" } ?? "")
+        }
+        return "Transaction \(transactionId ?? "")" + (productId.map { " (\($0))" } ?? "")
     }
 
     private var periodWords: String {

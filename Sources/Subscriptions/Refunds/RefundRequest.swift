@@ -1,40 +1,66 @@
 import Encoding
 
-/// A customer's request for a refund about which Apple asked, with the answer and Apple's decision.
+/// A customer's request for a refund, or a chargeback, about which a store asked, with the answer and the store's decision.
 package struct RefundRequest: Sendable, Hashable {
     package let stream: StreamKey
+    package let store: Store
     /// The first event that reported it. Identifies the request in its stream.
     package let position: Int64
     package let purchase: Purchase
-    /// As Apple spells it; nil if the notification has none.
+    /// As the store spells it; nil if the notification has none.
     package let reason: String?
-    /// How often Apple asked. Each time has an id of its own.
+    /// How often the store asked. Each time has an id of its own.
     package let requests: Int64
     /// When the first of these arrived, by our clock.
     package let receivedAt: Instant
-    /// Nil if Apple has not decided.
+    /// Until when the store takes an answer: Apple for twelve hours after the notification arrived, Google for a day after
+    /// the time that it states.
+    ///
+    /// - Source: Apple, "Send Consumption Information"; Google, "PendingRefundReviewNotification".
+    package let deadline: Instant
+    /// What Google's answer must repeat; nil for Apple, or if the notification has none.
+    package let pendingRefundToken: String?
+    /// Nil if the store has not decided, or does not say so.
     package let decision: Decision?
     package let answer: Answer?
 
+    package enum Store: String, Sendable, CaseIterable {
+        case apple, google
+
+        /// For people.
+        package var name: String {
+            switch self {
+            case .apple: "Apple"
+            case .google: "Google"
+            }
+        }
+    }
+
     package init(
-        stream: StreamKey, position: Int64, purchase: Purchase, reason: String?, requests: Int64, receivedAt: Instant,
-        decision: Decision?, answer: Answer?
+        stream: StreamKey, store: Store, position: Int64, purchase: Purchase, reason: String?, requests: Int64,
+        receivedAt: Instant, deadline: Instant, pendingRefundToken: String?, decision: Decision?, answer: Answer?
     ) {
         self.stream = stream
+        self.store = store
         self.position = position
         self.purchase = purchase
         self.reason = reason
         self.requests = requests
         self.receivedAt = receivedAt
+        self.deadline = deadline
+        self.pendingRefundToken = pendingRefundToken
         self.decision = decision
         self.answer = answer
     }
 
     /// The purchase that the customer wants to return.
     package struct Purchase: Sendable, Hashable {
+        /// For Google, the id of the order.
         package let transactionId: String
-        package let originalTransactionId: String
-        package let productId: String?
+        /// Nil if Google asks about an order that is not known.
+        package internal(set) var originalTransactionId: String?
+        /// Nil like ``originalTransactionId``.
+        package internal(set) var productId: String?
         /// As Apple spells it.
         package let productType: String?
         package let appAccountToken: String?
@@ -42,7 +68,7 @@ package struct RefundRequest: Sendable, Hashable {
         package let isAdvancedCommerce: Bool
 
         package init(
-            transactionId: String, originalTransactionId: String, productId: String?, productType: String?,
+            transactionId: String, originalTransactionId: String?, productId: String?, productType: String?,
             appAccountToken: String?, isAdvancedCommerce: Bool
         ) {
             self.transactionId = transactionId
@@ -67,16 +93,26 @@ package struct RefundRequest: Sendable, Hashable {
         }
     }
 
-    /// The answer to Apple, and its result.
+    /// The request with what is known of the order that Google asks about.
+    package func located(originalTransactionId: String, productId: String?) -> RefundRequest {
+        var purchase = purchase
+        (purchase.originalTransactionId, purchase.productId) = (originalTransactionId, productId)
+        return RefundRequest(
+            stream: stream, store: store, position: position, purchase: purchase, reason: reason, requests: requests,
+            receivedAt: receivedAt, deadline: deadline, pendingRefundToken: pendingRefundToken, decision: decision,
+            answer: answer)
+    }
+
+    /// The answer to the store, and its result.
     package struct Answer: Sendable, Hashable {
         package enum State: String, Sendable, CaseIterable {
             case pending
             case accepted
-            /// By Apple, or because it contradicts the purchase.
+            /// By the store, or because it contradicts the purchase.
             case refused
-            /// The deadline passed, or Apple decided, before Apple accepted it.
+            /// The deadline passed, or the store decided, before it accepted it.
             case late
-            /// The customer has not consented, so nothing is sent to Apple.
+            /// The customer has not consented, so nothing is sent.
             case noConsent = "no_consent"
         }
 
@@ -113,16 +149,9 @@ package struct RefundRequest: Sendable, Hashable {
         }
     }
 
-    /// How long after the notification Apple takes an answer.
-    ///
-    /// - Source: Apple, "Send Consumption Information".
-    package static let answerTimeMax = Duration.seconds(12 * 3600)
-
-    package var deadline: Instant { receivedAt.advanced(by: Self.answerTimeMax) }
-
     /// The raw values of the other states are those of ``Answer/State``.
     package enum State: String, Sendable, CaseIterable {
-        /// Apple waits for an answer, and there is none.
+        /// The store waits for an answer, and there is none.
         case waiting
         /// There was no answer in time.
         case unanswered
@@ -146,6 +175,20 @@ package struct RefundRequest: Sendable, Hashable {
 }
 
 extension RefundRequest {
+    /// Why the store would refuse an answer; nil if it would not.
+    package func problem(of content: ConsumptionAnswer) -> ConsumptionAnswer.Malformed? {
+        // The older form of the answer has no percentage, and Google has no rules about the kind of the product.
+        if purchase.isAdvancedCommerce || store == .google { return nil }
+        return content.problem(of: purchase.productType)
+    }
+
+    /// Why the store does not wait for another answer.
+    package var refusalWords: String {
+        if answer?.state == .accepted { return "\(store.name) has accepted another answer" }
+        if decision != nil { return "\(store.name) has decided about the request" }
+        return "the deadline was \(deadline)"
+    }
+
     /// `{"transactionId":…,"state":…,…,"answer":{…},"decision":{…},"position":…}`, as of an instant.
     package func write(at now: Instant, to writer: inout JSONWriter) {
         writer.object { writeMembers(at: now, to: &$0) }
@@ -153,6 +196,7 @@ extension RefundRequest {
 
     package func writeMembers(at now: Instant, to writer: inout JSONWriter) {
         writer.member("transactionId", purchase.transactionId)
+        writer.member("store", store.rawValue)
         writer.member("state", state(at: now).rawValue)
         writer.member("originalTransactionId", purchase.originalTransactionId)
         writer.member("productId", purchase.productId)

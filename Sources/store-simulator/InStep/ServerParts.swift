@@ -7,6 +7,7 @@ import StoreClient
 struct ServerParts: Sendable {
     /// Nil without an app of the App Store.
     let polling: PollerServices?
+    let consumption: ConsumptionSender
     /// Nil without an app of Google Play.
     let asking: GoogleServices?
     let readers: PostgresPool
@@ -24,6 +25,9 @@ struct ServerParts: Sendable {
             : PollerServices(
                 apps: plan.apps, store: store, verifier: server.verifier, appender: appending.appender,
                 database: database, elector: elector, auditWindows: 1, logger: simulation.logger)
+        consumption = ConsumptionSender(
+            apps: plan.apps, googleApps: plan.googleApps, store: store, database: database, elector: elector,
+            logger: simulation.logger)
         asking =
             plan.googleApps.isEmpty
             ? nil

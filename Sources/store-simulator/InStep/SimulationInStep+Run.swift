@@ -135,7 +135,7 @@ extension SimulationInStep.Run {
         guard let polling = parts.polling else { return nil }
         return AppleCourse.Server(
             poller: polling.poller, audits: simulation.sending == nil ? nil : polling.audits,
-            backfills: polling.backfills, consumption: polling.consumption, wait: parts.wait)
+            backfills: polling.backfills, consumption: parts.consumption, wait: parts.wait)
     }
 
     private func settle(_ course: AppleCourse) async throws -> SimulationInStep.AppleOutcome? {

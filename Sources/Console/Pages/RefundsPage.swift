@@ -1,0 +1,253 @@
+import Encoding
+import Readers
+import Subscriptions
+
+/// What the stores ask about refunds, with deadlines, answers and decisions: those that wait first.
+package struct RefundsPage: ConsolePage {
+    package let requests: [RefundRequest]
+    package let at: Instant
+    package let address: Address
+
+    package init(requests: [RefundRequest], at: Instant, address: Address) {
+        self.requests = requests
+        self.at = at
+        self.address = address
+    }
+
+    package var title: String { "Refund requests" }
+    package var section: ConsoleSection? { .refunds }
+    private var stream: String? { address.query.first { $0.name == "stream" }?.value }
+
+    package var tables: [ConsoleTable] {
+        let open = requests.filter { $0.awaitsAnswer(at: at) }.sorted { $0.deadline < $1.deadline }
+        let others = requests.filter { !$0.awaitsAnswer(at: at) }.sorted { $0.receivedAt > $1.receivedAt }
+        return [
+            .refunds(
+                open, name: "open", caption: "Waiting for an answer", stream: stream, at: at,
+                empty: "No store waits for an answer."),
+            .refunds(
+                others, name: "past", caption: "Answered, decided or too late", stream: stream, at: at,
+                empty: "None. Apple asks with CONSUMPTION_REQUEST, Google with PENDING_REFUND_REVIEW about chargebacks."
+            ),
+        ]
+    }
+
+    package func write(in frame: PageFrame, to html: inout HTMLWriter) {
+        for table in tables { table.write(on: address, to: &html) }
+    }
+}
+
+extension ConsoleTable {
+    static func refunds(
+        _ requests: [RefundRequest], name: String, caption: String, stream: String?, at: Instant, empty: String
+    ) -> ConsoleTable {
+        ConsoleTable(
+            name, caption: caption,
+            columns: [
+                .init("Purchase"), .init("Store"), .init("Product"), .init("Reason"), .init("Asked"),
+                .init("Answer until"), .init("Answer"), .init("Decision"),
+            ],
+            rows: requests.map { request in
+                [
+                    .link(
+                        request.purchase.transactionId,
+                        Address("refunds", request.purchase.transactionId).with("stream", stream).with(
+                            "store", request.store.rawValue)),
+                    .text(request.store.name), .optional(request.purchase.productId), .optional(request.reasonWords),
+                    .time(request.receivedAt), .time(request.deadline), .text(request.stateWords(at: at)),
+                    .optional(request.decisionWords),
+                ]
+            }, empty: empty)
+    }
+}
+
+/// One refund request, with its answer, and the form to answer it.
+package struct RefundPage: ConsolePage {
+    package let request: RefundRequest
+    package let at: Instant
+    /// Whether the server has what it takes to answer the store.
+    package let canBeAnswered: Bool
+    package let address: Address
+
+    package init(request: RefundRequest, at: Instant, canBeAnswered: Bool, address: Address) {
+        self.request = request
+        self.at = at
+        self.canBeAnswered = canBeAnswered
+        self.address = address
+    }
+
+    package var title: String { "Refund request about \(request.purchase.transactionId)" }
+    package var section: ConsoleSection? { .refunds }
+    package var tables: [ConsoleTable] { [] }
+
+    package func write(in frame: PageFrame, to html: inout HTMLWriter) {
+        let purchase = request.purchase
+        html.element("dl", [.class("facts")]) { html in
+            html.item("Store") { $0.text(request.store.name) }
+            html.item("Subscription") { html in
+                guard let id = purchase.originalTransactionId else {
+                    html.text("the order is not known here")
+                    return
+                }
+                html.idLink(id, frame.subscription(id))
+            }
+            html.item("Product") { $0.text(purchase.productId ?? "unknown") }
+            html.item("Reason") { $0.text(request.reasonWords ?? "not stated") }
+            html.item("Asked") { html in
+                html.time(request.receivedAt, from: frame.now)
+                if request.requests > 1 { html.text(", \(request.requests) times") }
+            }
+            html.item("Answer until") { $0.time(request.deadline, from: frame.now) }
+            html.item("Decision") { $0.text(request.decisionWords ?? "none that is known") }
+        }
+        writeAnswer(to: &html)
+        if request.awaitsAnswer(at: at) { writeForm(in: frame, to: &html) }
+    }
+
+    private func writeAnswer(to html: inout HTMLWriter) {
+        html.element("section", [.text(.labelledby, "answer")]) { html in
+            html.element("h2", [.text(.id, "answer")], text: "Answer: \(request.stateWords(at: at))")
+            guard let answer = request.answer else { return }
+            for words in answer.content?.words ?? ["The customer has not consented, so nothing is sent."] {
+                html.element("p", text: words)
+            }
+            html.element("p", [.class("muted")]) { html in
+                html.text(
+                    "Stated by \(answer.author == .policy ? "the policy of the product" : "a person or the backend") at "
+                )
+                html.time(answer.statedAt)
+                if let asked = answer.askedAt {
+                    html.text(", sent last at ")
+                    html.time(asked)
+                }
+                html.text(answer.problem.map { ". Problem: \($0)." } ?? ".")
+            }
+        }
+    }
+
+    private func writeForm(in frame: PageFrame, to html: inout HTMLWriter) {
+        html.element("section", [.text(.labelledby, "state")]) { html in
+            html.element("h2", [.text(.id, "state")], text: "Answer \(request.store.name)")
+            guard frame.mayAct, canBeAnswered else {
+                html.element(
+                    "p", [.class("muted")],
+                    text: canBeAnswered
+                        ? "Answering needs a token of scope operate." : "This server has no key to answer the store.")
+                return
+            }
+            let form: [Attribute] = [
+                .text(.method, "post"), .action(Address("refunds", request.purchase.transactionId)), .class("filters"),
+            ]
+            html.element("form", form) { html in
+                html.hidden("csrf", frame.csrf)
+                if let stream = frame.stream { html.hidden("stream", stream.text) }
+                html.hidden("store", request.store.rawValue)
+                html.hidden("do", "answer")
+                Self.choice(
+                    "consented", "The customer has consented", [("", "choose"), ("yes", "yes"), ("no", "no")], to: &html
+                )
+                Self.choice("sample", "Sample or trial before", [("no", "no"), ("yes", "yes")], to: &html)
+                Self.choice(
+                    "delivery", "Delivered",
+                    ConsumptionAnswer.Delivery.allCases.map { ($0.rawValue, $0.words) }, to: &html)
+                html.element("label") { html in
+                    html.text("Used, in percent, if known")
+                    html.void(
+                        "input",
+                        [.text(.name, "percentage"), .text(.type, "text"), .text(.autocomplete, "off")])
+                }
+                Self.choice(
+                    "preference", "You prefer",
+                    [("", "nothing")] + ConsumptionAnswer.RefundPreference.allCases.map { ($0.rawValue, $0.words) },
+                    to: &html)
+                html.element("button", text: "Answer…")
+            }
+        }
+    }
+
+    private static func choice(
+        _ name: String, _ label: String, _ options: [(value: String, text: String)], to html: inout HTMLWriter
+    ) {
+        html.element("label") { html in
+            html.text(label)
+            html.element("select", [.text(.name, name)]) { html in
+                for (value, text) in options { html.element("option", [.text(.value, value)], text: text) }
+            }
+        }
+    }
+}
+
+// MARK: - Words
+
+extension RefundRequest {
+    /// Whether an answer would still be taken.
+    package func awaitsAnswer(at now: Instant) -> Bool {
+        guard now < deadline, decision == nil else { return false }
+        return switch state(at: now) {
+        case .waiting, .pending, .refused, .noConsent: true
+        case .unanswered, .accepted, .late: false
+        }
+    }
+
+    func stateWords(at now: Instant) -> String {
+        switch state(at: now) {
+        case .waiting: "waiting"
+        case .unanswered: "none in time"
+        case .pending: "not sent yet"
+        case .accepted: "accepted by \(store.name)"
+        case .refused: "refused: \(answer?.problem ?? "")"
+        case .late: "too late"
+        case .noConsent: "no consent: nothing is sent"
+        }
+    }
+
+    var reasonWords: String? {
+        switch (store, reason) {
+        case (.google, "7"): "chargeback"
+        case (_, let reason?): reason.replacing("_", with: " ").lowercased()
+        case (_, nil): nil
+        }
+    }
+
+    var decisionWords: String? {
+        decision.map { decision in
+            let words = "\(decision.isGranted ? "granted" : "declined") \(decision.decidedAt.shortText)"
+            return words + (decision.reversedAt.map { ", reversed \($0.shortText)" } ?? "")
+        }
+    }
+}
+
+extension ConsumptionAnswer {
+    /// A sentence each.
+    package var words: [String] {
+        [
+            isSampleProvided
+                ? "The customer got a sample, a trial or information before the purchase."
+                : "The customer got no sample or trial before the purchase.",
+            "The purchase: \(delivery.words).",
+        ] + (percentage.map { ["Used: \($0 / 1000) percent."] } ?? [])
+            + [preference.map { "You prefer: \($0.words)." } ?? "You have no preference."]
+    }
+}
+
+extension ConsumptionAnswer.Delivery {
+    var words: String {
+        switch self {
+        case .delivered: "delivered, and works"
+        case .qualityIssue: "not delivered: quality"
+        case .wrongItem: "not delivered: wrong item"
+        case .serverOutage: "not delivered: outage"
+        case .other: "not delivered: other"
+        }
+    }
+}
+
+extension ConsumptionAnswer.RefundPreference {
+    var words: String {
+        switch self {
+        case .decline: "no refund"
+        case .grantFull: "a full refund"
+        case .grantProrated: "a refund of a part"
+        }
+    }
+}

@@ -1,0 +1,315 @@
+import EventLog
+import Foundation
+import PlayStore
+import Postgres
+import StoreClient
+import Subscriptions
+import TestSupport
+import Testing
+
+@Suite("Google's questions about chargebacks are answered in time, once, and with consent")
+struct RefundReviewTests {
+    private static let app = "app=com.example.play"
+    private static let order = "/consumption-requests/GPA.1?\(app)"
+    private static let policy = "/consumption-policies/premium:monthly?\(app)"
+    private static let path = "orders/GPA.1:reviewrefund"
+    private static let declining =
+        #"{"customerConsented":true,"sampleContentProvided":true,"deliveryStatus":"DELIVERED","refundPreference":"DECLINE"}"#
+    private static let told =
+        #"{"pendingRefundToken":"r-1","sampleContentProvided":true,"refundPreference":"DECLINE"}"#
+
+    /// A server that knows a purchase, and a store whose time the test sets.
+    private struct Bundle {
+        let server: TestBundle
+        let store: ScriptedGoogle
+        let clock: SetClock
+
+        /// Posts a question, which Google asks now.
+        func ask(_ order: String = "GPA.1", token: String? = "r-1", id: String = "90") async throws {
+            let answer = try await server.push(
+                ScriptedGoogle.review(order, token: token, id: id, at: clock.now), at: clock.now)
+            #expect(answer.status == 200, "\(answer.body)")
+            try await server.isFolded()
+        }
+
+        func state() async throws -> String? {
+            try await server.backend.get(RefundReviewTests.order).json["state"] as? String
+        }
+
+        /// The answers that Google got.
+        var told: [String] { store.bodies.filter { $0.contains("pendingRefundToken") } }
+
+        /// A round of a process that has just been started.
+        func round() async throws -> Int {
+            let poller = server.database.with(role: "subledger_poller")
+            let logger = server.logs.logger
+            let pool = PostgresPool(poller, limit: 2, logger: logger)
+            let leadership = StreamLeadership(Elector(poller), for: .refunds)
+            let time = clock
+            let storeClock = StoreClock(date: { time.now })
+            let sender = ConsumptionSender(
+                client: ServerAPIClient(
+                    transport: UnreachableStore(), clock: storeClock, random: { 0 }, logger: logger),
+                apps: [],
+                google: (
+                    GoogleClient(transport: store, clock: storeClock, random: { 0 }, logger: logger),
+                    [try ScriptedGoogle.configured()]
+                ), log: ConsumptionLog(pool: pool), leadership: leadership, clock: storeClock, random: { 0 },
+                logger: logger)
+            let sent: Result<Int, any Error>
+            do {
+                sent = .success(try await sender.round(at: time.now))
+            } catch {
+                sent = .failure(error)
+            }
+            await leadership.release()
+            await pool.close()
+            return try sent.get()
+        }
+    }
+
+    /// - Parameter isKnown: Whether the order is one of a purchase that was handed in.
+    private static func with(isKnown: Bool = true, _ test: (Bundle) async throws -> Void) async throws {
+        let store = try ScriptedGoogle()
+        let clock = SetClock()
+        store.answer(path, ScriptedGoogle.Reply(body: ""))
+        store.answer(
+            "purchases/subscriptionsv2/tokens/token-1",
+            ScriptedGoogle.subscription(
+                start: clock.now.advanced(by: .seconds(-3600)), end: clock.now.advanced(by: .seconds(86_400 * 30))))
+        try await TestBundle.withServer(
+            apps: [], store: store, googleApps: [try ScriptedGoogle.configured()], now: { clock.now }
+        ) { server async throws in
+            let bundle = Bundle(server: server, store: store, clock: clock)
+            if isKnown { try await Self.handIn(bundle) }
+            try await test(bundle)
+        }
+    }
+
+    private static func handIn(_ bundle: Bundle) async throws {
+        let handedIn = try await bundle.server.owner.post(
+            Array(#"{"purchaseToken":"token-1"}"#.utf8), to: "/purchases?\(app)")
+        #expect(handedIn.status == 200, "\(handedIn.body)")
+        try await bundle.server.isFolded()
+    }
+
+    @Test("the policy of the product answers, once, with these bytes")
+    func policy() async throws {
+        try await Self.with { bundle in
+            let stated = try await bundle.server.owner.put(Self.declining, to: Self.policy)
+            try await bundle.ask()
+            let waiting = try await bundle.server.backend.get(Self.order)
+            let sent = [try await bundle.round(), try await bundle.round()]
+            let accepted = try await bundle.server.backend.get(Self.order)
+
+            #expect(stated.status == 200, "\(stated.body)")
+            #expect(waiting.json["state"] as? String == "waiting", "\(waiting.body)")
+            #expect(waiting.json["store"] as? String == "google")
+            #expect(waiting.json["productId"] as? String == "premium:monthly")
+            #expect(waiting.json["originalTransactionId"] as? String == "token-1")
+            #expect(waiting.json["reason"] as? String == "7")
+            #expect(
+                waiting.json["deadline"] as? String
+                    == bundle.clock.now.advanced(by: .seconds(24 * 3600)).description)
+            #expect(sent == [1, 0])
+            #expect(bundle.told == [Self.told])
+            #expect(bundle.store.requests.last == "POST \(Self.path)")
+            #expect(accepted.json["state"] as? String == "accepted", "\(accepted.body)")
+        }
+    }
+
+    @Test("without a policy and without an answer, and without consent, nothing is sent")
+    func consent() async throws {
+        try await Self.with { bundle in
+            try await bundle.ask()
+            let before = try await bundle.round()
+            let stated = try await bundle.server.owner.put(#"{"customerConsented":false}"#, to: Self.order)
+            _ = try await bundle.server.owner.put(Self.declining, to: Self.policy)
+            let after = try await bundle.round()
+
+            #expect(stated.status == 200, "\(stated.body)")
+            #expect(before == 0 && after == 0 && bundle.told.isEmpty)
+            #expect(try await bundle.state() == "no_consent")
+        }
+    }
+
+    @Test("a server that starts again sends what failed, until a day after the question, and not later")
+    func restarts() async throws {
+        try await Self.with { bundle in
+            let asked = bundle.clock.now
+            try await bundle.ask()
+            _ = try await bundle.server.owner.put(Self.declining, to: Self.order)
+            bundle.store.answer(Self.path, ScriptedGoogle.error(503, "backendError"))
+            var sent = 0
+            for hours in [0, 13, 20] {
+                bundle.clock.set(asked.advanced(by: .seconds(hours * 3600)))
+                sent += try await bundle.round()
+            }
+            let pending = try await bundle.server.backend.get(Self.order)
+            bundle.store.answer(Self.path, ScriptedGoogle.Reply(body: ""))
+            bundle.clock.set(asked.advanced(by: .seconds(24 * 3600 - 30)))
+            let last = try await bundle.round()
+
+            #expect(sent == 3)
+            #expect(pending.json["state"] as? String == "pending", "\(pending.body)")
+            #expect(last == 1)
+            #expect(try await bundle.state() == "accepted")
+            #expect(Set(bundle.told) == [Self.told])
+        }
+    }
+
+    @Test("an answer that Google did not take within a day is late, and is not sent")
+    func late() async throws {
+        try await Self.with { bundle in
+            let asked = bundle.clock.now
+            try await bundle.ask()
+            _ = try await bundle.server.owner.put(Self.declining, to: Self.order)
+            bundle.clock.set(asked.advanced(by: .seconds(24 * 3600)))
+            let sent = try await bundle.round()
+            let again = try await bundle.server.owner.put(Self.declining, to: Self.order)
+
+            #expect(sent == 0 && bundle.told.isEmpty)
+            #expect(try await bundle.state() == "late")
+            #expect(again.status == 409, "\(again.body)")
+        }
+    }
+
+    @Test("the deadline counts from Google's time, however late the question arrives")
+    func arrivedLate() async throws {
+        try await Self.with { bundle in
+            let eventTime = bundle.clock.now.advanced(by: .seconds(-23 * 3600))
+            _ = try await bundle.server.push(
+                ScriptedGoogle.review("GPA.1", token: "r-1", id: "90", at: eventTime), at: bundle.clock.now)
+            let found = try await bundle.server.backend.get(Self.order)
+
+            #expect(found.json["deadline"] as? String == eventTime.advanced(by: .seconds(24 * 3600)).description)
+        }
+    }
+
+    @Test("a new token is a new question, although the last one was answered; a redelivery is none")
+    func secondQuestion() async throws {
+        try await Self.with { bundle in
+            try await bundle.ask()
+            try await bundle.ask()
+            _ = try await bundle.server.owner.put(Self.declining, to: Self.order)
+            _ = try await bundle.round()
+            bundle.clock.set(bundle.clock.now.advanced(by: .seconds(60)))
+            try await bundle.ask(token: "r-2", id: "91")
+            let second = try await bundle.state()
+            _ = try await bundle.server.owner.put(Self.declining, to: Self.order)
+            _ = try await bundle.round()
+            let list = try await bundle.server.backend.get("/consumption-requests?\(Self.app)")
+
+            #expect(second == "waiting")
+            #expect(bundle.told == [Self.told, Self.told.replacing("r-1", with: "r-2")])
+            #expect((list.json["requests"] as? [[String: Any]])?.count == 2, "\(list.body)")
+        }
+    }
+
+    @Test("the policy of a purchase that becomes known later answers then; the backend can answer before")
+    func unknownOrder() async throws {
+        try await Self.with(isKnown: false) { bundle in
+            _ = try await bundle.server.owner.put(Self.declining, to: Self.policy)
+            try await bundle.ask()
+            let before = try await bundle.round()
+            let unknown = try await bundle.server.backend.get(Self.order)
+            try await Self.handIn(bundle)
+            let after = try await bundle.round()
+
+            #expect(before == 0 && after == 1 && bundle.told == [Self.told])
+            #expect(unknown.json["state"] as? String == "waiting" && unknown.json["productId"] == nil)
+        }
+        try await Self.with(isKnown: false) { bundle in
+            try await bundle.ask()
+            let stated = try await bundle.server.owner.put(Self.declining, to: Self.order)
+            let sent = try await bundle.round()
+
+            #expect(stated.status == 200 && sent == 1 && bundle.told == [Self.told])
+        }
+    }
+
+    @Test("what Google has voided is decided, and no longer answered")
+    func voided() async throws {
+        try await Self.with { bundle in
+            try await bundle.ask()
+            _ = try await bundle.server.owner.put(Self.declining, to: Self.order)
+            bundle.clock.set(bundle.clock.now.advanced(by: .seconds(60)))
+            _ = try await bundle.server.push(
+                ScriptedGoogle.void("token-1", order: "GPA.1", id: "92", at: bundle.clock.now), at: bundle.clock.now)
+            try await bundle.server.isFolded()
+            let sent = try await bundle.round()
+            let found = try await bundle.server.backend.get(Self.order)
+
+            #expect(sent == 0 && bundle.told.isEmpty)
+            #expect((found.json["decision"] as? [String: Any])?["result"] as? String == "granted", "\(found.body)")
+            #expect(found.json["state"] as? String == "late")
+        }
+    }
+
+    @Test("a refusal is recorded and not repeated; so is a question without a token")
+    func refused() async throws {
+        try await Self.with { bundle in
+            bundle.store.answer(Self.path, ScriptedGoogle.error(400, "invalid"))
+            try await bundle.ask()
+            try await bundle.ask("GPA.2", token: nil, id: "91")
+            for order in ["GPA.1", "GPA.2"] {
+                let stated = try await bundle.server.owner.put(
+                    Self.declining, to: "/consumption-requests/\(order)?\(Self.app)")
+                #expect(stated.status == 200, "\(stated.body)")
+            }
+            let sent = [try await bundle.round(), try await bundle.round()]
+            let first = try await bundle.server.backend.get(Self.order)
+            let second = try await bundle.server.backend.get("/consumption-requests/GPA.2?\(Self.app)")
+
+            #expect(sent == [2, 0])
+            #expect(bundle.told.count == 1)
+            #expect(first.json["state"] as? String == "refused", "\(first.body)")
+            #expect(second.body.contains("no pendingRefundToken"), "\(second.body)")
+        }
+    }
+
+    @Test("the console shows the question with its deadline, and support answers it")
+    func console() async throws {
+        try await Self.with { bundle in
+            try await bundle.ask()
+            let (browser, cookie) = try await bundle.server.session(.admin)
+            let stream = ("stream", "production:com.example.play")
+            let list = try await browser.get(
+                "/console/refunds?stream=production%3Acom.example.play", cookie: cookie)
+            let page = try await browser.get(
+                "/console/refunds/GPA.1?stream=production%3Acom.example.play&store=google", cookie: cookie)
+            let customer = try await browser.get(
+                "/console/customers/token-1?stream=production%3Acom.example.play&as=subscription", cookie: cookie)
+            let csrf = try #require(page.field("csrf"))
+            let answer = [
+                ("csrf", csrf), stream, ("store", "google"), ("consented", "yes"), ("sample", "yes"),
+                ("delivery", "DELIVERED"), ("preference", "DECLINE"),
+            ]
+            let silent = try await browser.post(
+                "/console/refunds/GPA.1", [("csrf", csrf), stream, ("store", "google"), ("do", "answer")],
+                cookie: cookie)
+            let preview = try await browser.post(
+                "/console/refunds/GPA.1", answer + [("do", "answer")], cookie: cookie)
+            let before = try await bundle.state()
+            let stated = try await browser.post(
+                "/console/refunds/GPA.1", answer + [("do", "answer-now")], cookie: cookie)
+            _ = try await bundle.round()
+            let again = try await browser.post(
+                "/console/refunds/GPA.1", answer + [("do", "answer-now")], cookie: cookie)
+            let last = try await browser.get(
+                "/console/refunds/GPA.1?stream=production%3Acom.example.play&store=google", cookie: cookie)
+
+            #expect(list.body.contains("Waiting for an answer") && list.body.contains("GPA.1"), "\(list.body)")
+            #expect(list.body.contains("chargeback") && list.body.contains("2019-11-09 08:14:00"))
+            #expect(page.body.contains("Answer…"), "\(page.body)")
+            #expect(customer.body.contains("Refund requests"), "\(customer.body)")
+            #expect(silent.status == 400 && silent.body.contains("without consent, nothing is sent"))
+            #expect(preview.status == 200 && preview.body.contains("You prefer: no refund."), "\(preview.body)")
+            #expect(before == "waiting")
+            #expect(stated.status == 303, "\(stated.body)")
+            #expect(bundle.told == [Self.told])
+            #expect(again.status == 409 && again.body.contains("Google has accepted another answer"), "\(again.body)")
+            #expect(last.body.contains("accepted by Google"), "\(last.body)")
+        }
+    }
+}
