@@ -15,6 +15,7 @@ import urllib.request
 import html5lib
 from axe_core_python.base import AXE_SCRIPT
 from selenium import webdriver
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -55,8 +56,8 @@ def browser(script=True):
 
 
 def wait(driver, what, until):
-    """Waits until the page is complete, its script has run, and `until` holds."""
-    WebDriverWait(driver, 30).until(
+    """Waits until the page is complete, its script has run, and `until` holds. An element of the page before is none."""
+    WebDriverWait(driver, 30, ignored_exceptions=[NoSuchElementException, StaleElementReferenceException]).until(
         lambda d: d.execute_script("return document.readyState") == "complete" and until(d), what)
 
 
@@ -293,17 +294,35 @@ def step_endpoint(driver):
         receiver.shutdown()
 
 
+def look(driver, name):
+    for scheme in ("light", "dark"):
+        emulate(driver, prefers_color_scheme=scheme)
+        problems = axe(driver, f"{name}, {scheme}")
+        shot(driver, f"{name}-{scheme}", height=1400)
+        assert not problems, "\n".join(problems)
+    emulate(driver)
+
+
+def step_acts(driver):
+    """Asks for free days; the store does not answer, which is shown as unknown, and can be asked for again."""
+    path = f"/console/subscriptions/{IDS['subscription']}?{STREAM}"
+    driver.get(BASE + path)
+    form = driver.find_element(By.XPATH, "//form[.//button[text()='Extend…']]")
+    form.find_element(By.NAME, "days").send_keys("7")
+    form.find_element(By.NAME, "reason").send_keys("issue 47 could not be downloaded")
+    form.find_element(By.XPATH, ".//button").click()
+    wait(driver, "what it does is shown", lambda d: "What this does" in d.page_source)
+    look(driver, "act-preview")
+    driver.find_element(By.XPATH, "//button[text()='Ask Apple']").click()
+    wait(driver, "the answer is unknown", lambda d: "the store may have made it" in d.page_source)
+    look(driver, "act-unknown")
+    driver.find_element(By.XPATH, "//button[text()='Ask again…']").click()
+    wait(driver, "the same change is shown", lambda d: "Extend the subscription by 7 days" in d.page_source)
+
+
 def step_grant(driver):
     """Gives ten days to a customer, sees them, and takes them back; each is shown before it is done."""
     path = f"/console/customers/{urllib.parse.quote(IDS['backend'], safe='')}?as=link&{STREAM}"
-
-    def look(name):
-        for scheme in ("light", "dark"):
-            emulate(driver, prefers_color_scheme=scheme)
-            problems = axe(driver, f"{name}, {scheme}")
-            shot(driver, f"{name}-{scheme}", height=1400)
-            assert not problems, "\n".join(problems)
-        emulate(driver)
 
     def fill(form, **fields):
         for name, text in fields.items():
@@ -317,20 +336,20 @@ def step_grant(driver):
     fill(driver.find_element(By.CSS_SELECTOR, "main form[action$='/grants']"), entitlement=IDS["entitlement"], reason="support case 4711")
     driver.find_element(By.XPATH, "//button[text()='Give access…']").click()
     wait(driver, "what it does is shown", lambda d: "What this does" in d.page_source)
-    look("grant-preview")
+    look(driver, "grant-preview")
     assert "support case 4711" not in grants(driver), "the preview did it"
     fill(driver.find_element(By.CSS_SELECTOR, "main form[action$='/grants']"), entitlement=IDS["entitlement"], reason="support case 4711")
     driver.find_element(By.XPATH, "//button[text()='Give access…']").click()
     wait(driver, "what it does is shown", lambda d: "What this does" in d.page_source)
     driver.find_element(By.XPATH, "//button[text()='Give access']").click()
     wait(driver, "the grant is on the page", lambda d: "support case 4711" in grants(d))
-    look("grant")
+    look(driver, "grant")
     fill(driver.find_element(By.CSS_SELECTOR, ".answers form[action$='/grants']"), reason="wrong account")
     driver.find_element(By.XPATH, "//button[text()='Take back…']").click()
     wait(driver, "what it does is shown", lambda d: "That ends now." in d.page_source)
     driver.find_element(By.XPATH, "//button[text()='Take it back']").click()
     wait(driver, "it is taken back", lambda d: "wrong account" in grants(d))
-    look("grant-revoked")
+    look(driver, "grant-revoked")
     assert not driver.find_elements(By.XPATH, "//button[text()='Take back…']"), "it can be taken back twice"
 
 
@@ -428,7 +447,7 @@ STEPS = [
     ("find a customer by each kind of id", step_every_id, True),
     ("follow a number to its events", step_number_to_events, True), ("both clocks", step_both_clocks, True),
     ("why", step_why, True),
-    ("endpoints", step_endpoint, True), ("give access and take it back", step_grant, True), ("keyboard alone", step_keyboard, True), ("live", step_live, True), ("content security policy", step_confined, True),
+    ("endpoints", step_endpoint, True), ("give access and take it back", step_grant, True), ("ask a store that does not answer", step_acts, True), ("keyboard alone", step_keyboard, True), ("live", step_live, True), ("content security policy", step_confined, True),
     ("valid HTML below 100 KB", step_valid, True), ("320 pixels", step_narrow, True),
     ("names and contrast, light and dark", step_colours, True), ("forced colours", step_forced_colours, True),
     ("without script", step_without_script, False),

@@ -165,6 +165,9 @@ package enum Limits {
     /// Largest form of the console: a product with its entitlements.
     static let consoleFormBytesMax = 64 << 10
     /// Longest parameter of a page. Ids of customers have at most 256 bytes; a page to return to is longer.
+    /// A reason is a line for people, as of the commands.
+    static let consoleReasonBytesMax = 500
+
     /// Refund requests of a stream on a page.
     static let consoleRefundsMax = 200
 

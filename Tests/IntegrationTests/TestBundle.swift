@@ -9,6 +9,7 @@ import PlayStore
 import Postgres
 import Projector
 import Readers
+import Server
 import ServiceLifecycle
 import StoreClient
 import TestSupport
@@ -135,6 +136,11 @@ struct TestBundle {
         var acts = ConsoleActs()
         (acts.refunds, acts.refundApps) = (ConsumptionLog(pool: records), refundApps)
         (acts.isOn, acts.grants) = (hasActs, sources.grants)
+        acts.stores = StoreActService(
+            writer: StoreWriter(
+                client: api ?? ServerAPIClient(transport: store, clock: clock, random: { 0 }, logger: logger),
+                google: GoogleClient(transport: store, clock: clock, random: { 0 }, logger: logger),
+                log: WriteLog(pool: linker, appender: appender), clock: clock), apps: apps, googleApps: googleApps)
         let console = ConsoleRoutes(
             tokens: tokens, sessions: ConsoleSessions(pool: authenticator), transport: transport,
             reader: ConsoleReader(pool: reader), log: log, customers: CustomerReader(pool: reader),

@@ -26,7 +26,16 @@ struct StoreWriteTests {
             StoreWrite.Answer(.unknown, problem: "timeout")),
     ]
 
-    @Test("the canonical text of each is read back to the same value", arguments: writes)
+    private static let purchase = StoreWrite.PlaySubject(originalTransactionId: "t-1", purchaseToken: "t-2")
+    private static let writesToGoogle: [StoreWrite] = [
+        write(.cancel(purchase)), write(.revoke(purchase, isProrated: false)),
+        write(.revoke(purchase, isProrated: true), StoreWrite.Answer(.refused, httpStatus: 400, problem: "gone")),
+        write(.defer(purchase, days: 10, etag: "e")),
+        write(.refund(originalTransactionId: "t-1", orderId: "GPA.1", revokes: true)),
+        write(.refund(originalTransactionId: "t-1", orderId: "GPA.1", revokes: false), StoreWrite.Answer(.accepted)),
+    ]
+
+    @Test("the canonical text of each is read back to the same value", arguments: writes + writesToGoogle)
     func roundTrip(write: StoreWrite) throws {
         let document = try JSONDocument(write.canonicalText)
         let facts = Facts(transactions: [], renewals: [], write: write)
@@ -48,6 +57,16 @@ struct StoreWriteTests {
                     + #""answer":{"result":"accepted","effectiveDate":"2026-11-01T00:00:00.000Z","#
                     + #""webOrderLineItemId":"7"}}"#,
             ])
+    }
+
+    @Test("a change on Google Play names the subscription, the purchase or order, and what is wanted")
+    func google() {
+        #expect(
+            String(decoding: Self.writesToGoogle[3].canonicalText, as: UTF8.self)
+                == #"{"action":"defer","originalTransactionId":"t-1","purchaseToken":"t-2","deferByDays":10,"etag":"e","#
+                + #""requestIdentifier":"r-1","by":"alice","reason":"outage of \"Monday\""}"#)
+        #expect(Self.writesToGoogle.map(\.change.subject) == Array(repeating: "t-1", count: 6))
+        #expect(Self.writesToGoogle.map(\.change.isAddition) == [false, false, false, true, false, false])
     }
 
     @Test("a request is open until it is accepted or refused")

@@ -11,6 +11,10 @@ package struct SubscriptionPage: ConsolePage {
     /// By what was known at ``knownAt``.
     package let known: SubscriptionReader.Known
     package let checks: SubscriptionChecks?
+    /// What was asked of the store.
+    package let writes: [SubscriptionWrite]
+    /// The stores that can be asked about the app.
+    package let stores: Set<RefundRequest.Store>
     /// Whose it is at ``at``, by what was known at ``knownAt``; nil if that is not known.
     package let customer: CustomerKey?
     /// Why its customer has the entitlements that it grants, or not.
@@ -23,13 +27,16 @@ package struct SubscriptionPage: ConsolePage {
 
     package init(
         app: String, subscription: Subscription, known: SubscriptionReader.Known, checks: SubscriptionChecks?,
-        customer: CustomerKey?, explanations: [Explanation], events: [StoredEvent], at: Instant, knownAt: Instant?,
+        writes: [SubscriptionWrite] = [], stores: Set<RefundRequest.Store> = [], customer: CustomerKey?,
+        explanations: [Explanation], events: [StoredEvent], at: Instant, knownAt: Instant?,
         span: Range<Instant>?, address: Address
     ) {
         self.app = app
         self.subscription = subscription
         self.known = known
         self.checks = checks
+        self.writes = writes
+        self.stores = stores
         self.customer = customer
         self.explanations = explanations
         self.events = events
@@ -60,6 +67,7 @@ package struct SubscriptionPage: ConsolePage {
         ClocksForm(at: at, knownAt: knownAt, address: address).write(to: &html)
         writeAnswer(frame, to: &html)
         writeExplanations(frame, to: &html)
+        StoreActsSection(subscription: subscription, writes: writes, stores: stores).write(in: frame, to: &html)
         html.element("section", [.text(.labelledby, "picture")]) { html in
             html.element("div", [.class("caption")]) { html in
                 html.element("h2", [.text(.id, "picture")], text: "Timeline")

@@ -5,6 +5,8 @@ package struct ConsoleActs: Sendable {
     /// Whether anything can be done at all, whatever the scope of a token.
     package var isOn = false
     package var grants: GrantService?
+    /// Asks the stores for changes.
+    package var stores: (any StoreActs)?
     /// States answers to refund requests.
     package var refunds: ConsumptionLog?
     /// The apps whose stores can be answered.

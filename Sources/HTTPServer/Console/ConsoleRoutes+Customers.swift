@@ -240,7 +240,8 @@ extension ConsoleRoutes {
         return .page(
             SubscriptionPage(
                 app: stream.app, subscription: stored.subscription, known: try await known(stored, key, knownAt),
-                checks: try await found.first?.checks, customer: explained?.customer,
+                checks: try await found.first?.checks, writes: try await found.first?.writes ?? [],
+                stores: acts.stores?.stores(of: key.app) ?? [], customer: explained?.customer,
                 explanations: explanations, events: try await events, at: at, knownAt: knownAt,
                 span: try Self.span(visit), address: visit.address))
     }

@@ -96,6 +96,11 @@ package struct ConsoleRoutes: Sendable {
         } page: { visit, context in
             try await subscription(visit, id: try Self.id("id", context))
         }
+        console.post("/console/subscriptions/:id") { request, context in
+            await posting(request) { session in
+                try await askStore(request, session, id: try Self.id("id", context))
+            }
+        }
         get(
             "/console/events", routes, keeping: ["type", "kind", "source", "receivedFrom", "receivedUntil", "after"]
         ) { _ in

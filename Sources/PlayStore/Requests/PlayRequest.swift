@@ -84,6 +84,65 @@ package struct PlayRequest: Sendable, Hashable {
             .oneTimePurchases, method: "POST", body: Array("{}".utf8))
     }
 
+    /// Stops the renewal of a subscription. The customer has what was paid for, and can restore it.
+    ///
+    /// - Source: Google, "Method: purchases.subscriptionsv2.cancel".
+    package static func cancel(_ token: PurchaseToken, of package: String) -> PlayRequest {
+        update(token, "cancel", of: package) { body in
+            body.key("cancellationContext")
+            body.object { $0.member("cancellationType", "USER_REQUESTED_STOP_RENEWALS") }
+        }
+    }
+
+    /// Ends a subscription now, and refunds what was paid for its period, or the rest of it.
+    ///
+    /// - Source: Google, "Method: purchases.subscriptionsv2.revoke".
+    package static func revoke(_ token: PurchaseToken, isProrated: Bool, of package: String) -> PlayRequest {
+        update(token, "revoke", of: package) { body in
+            body.key("revocationContext")
+            body.object { context in
+                context.key(isProrated ? "proratedRefund" : "fullRefund")
+                context.object { _ in }
+            }
+        }
+    }
+
+    /// Moves the next charge of a subscription, and the end of its access with it.
+    ///
+    /// - Parameter etag: That of the answer about the purchase. If the purchase has changed since, Google refuses.
+    /// - Source: Google, "Method: purchases.subscriptionsv2.defer".
+    package static func `defer`(
+        _ token: PurchaseToken, days: Int, etag: String, of package: String
+    ) -> PlayRequest {
+        update(token, "defer", of: package) { body in
+            body.key("deferralContext")
+            body.object { context in
+                context.member("etag", etag)
+                context.member("deferDuration", "\(days * 86_400)s")
+            }
+        }
+    }
+
+    /// Refunds an order of at most three years ago.
+    ///
+    /// - Parameter revokes: Whether access ends as well.
+    /// - Source: Google, "Method: orders.refund".
+    package static func refund(_ orderId: String, revokes: Bool, of package: String) -> PlayRequest {
+        PlayRequest(
+            package, "orders/\(PercentEncoding.encoded(orderId)):refund?revoke=\(revokes)", .orders, method: "POST",
+            body: Array("{}".utf8))
+    }
+
+    private static func update(
+        _ token: PurchaseToken, _ verb: String, of package: String, _ body: (inout JSONWriter) -> Void
+    ) -> PlayRequest {
+        var writer = JSONWriter()
+        writer.object { body(&$0) }
+        return PlayRequest(
+            package, "purchases/subscriptionsv2/tokens/\(PercentEncoding.encoded(token.text)):\(verb)",
+            .subscriptionUpdates, method: "POST", body: writer.bytes)
+    }
+
     /// Answers Google's question about a chargeback of an order. Google takes the first answer, and ignores all later ones.
     ///
     /// Google knows no refund in part: a developer who prefers one has no preference. How an order was used is not said by

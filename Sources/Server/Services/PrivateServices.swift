@@ -46,7 +46,8 @@ package struct PrivateServices {
 
     init(
         _ settings: Settings, roles: Set<ServerRole>, database: Database, appender: Appender?,
-        handIns: HandInSources, consumption: ConsumptionLog?, outbound: OutboundServices.Settings,
+        handIns: HandInSources, storeActs: (any StoreActs)?, consumption: ConsumptionLog?,
+        outbound: OutboundServices.Settings,
         health: [HealthCheck], apps: Set<String>, signingKeys: [String: ServerAPIKey],
         refundApps: RefundApps, asked: AskedApps,
         changes: ChangeSignal,
@@ -76,6 +77,7 @@ package struct PrivateServices {
             var acts = ConsoleActs()
             acts.isOn = settings.hasConsoleActs
             acts.grants = handIns.grants
+            acts.stores = storeActs
             acts.refunds = consumption
             acts.refundApps = refundApps
             let console = ConsoleRoutes(

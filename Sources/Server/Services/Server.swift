@@ -110,8 +110,16 @@ package struct Server {
                 sources, apps: apps, googleApps: googleApps, store: store, appender: appending.appender,
                 database: database, logger: logger)
         }
+        var storeActs: StoreActService?
+        if roles.contains(.reader), let store, let appending {
+            let log = WriteLog(pool: database.pool(for: .links, logger: logger), appender: appending.appender)
+            storeActs = StoreActService(
+                writer: StoreWriter(client: store.api, google: store.google, log: log, clock: store.clock),
+                apps: apps, googleApps: googleApps)
+        }
         let backends = PrivateServices(
             plan.backends, roles: roles, database: database, appender: appending?.appender, handIns: sources,
+            storeActs: storeActs,
             consumption: roles.contains(.reader) && appending != nil
                 ? ConsumptionLog(pool: database.pool(for: .handIns, logger: logger)) : nil, outbound: plan.outbound,
             health: (appending?.health ?? []) + conditions.compactMap(\.self),

@@ -29,6 +29,18 @@ extension StoreWrite {
         case .setAccountToken(let id, let token):
             writer.member("originalTransactionId", id)
             writer.member("appAccountToken", token)
+        case .cancel(let subject): subject.writeMembers(to: &writer)
+        case .revoke(let subject, let isProrated):
+            subject.writeMembers(to: &writer)
+            writer.member("refund", isProrated ? "prorated" : "full")
+        case .defer(let subject, let days, let etag):
+            subject.writeMembers(to: &writer)
+            writer.member("deferByDays", days)
+            writer.member("etag", etag)
+        case .refund(let id, let orderId, let revokes):
+            writer.member("originalTransactionId", id)
+            writer.member("orderId", orderId)
+            writer.member("revoke", revokes)
         }
         writer.member("requestIdentifier", requestIdentifier)
         writer.member("by", by)
@@ -58,12 +70,35 @@ extension StoreWrite {
             change = .setAccountToken(
                 originalTransactionId: try json.required("originalTransactionId"),
                 appAccountToken: try json.required("appAccountToken"))
+        case .cancel: change = .cancel(try PlaySubject(json: json))
+        case .revoke:
+            change = .revoke(try PlaySubject(json: json), isProrated: try json.required("refund") == "prorated")
+        case .defer:
+            guard let days = json.integer("deferByDays") else { throw FactsError(member: "write.deferByDays") }
+            change = .defer(try PlaySubject(json: json), days: days, etag: try json.required("etag"))
+        case .refund:
+            change = .refund(
+                originalTransactionId: try json.required("originalTransactionId"),
+                orderId: try json.required("orderId"), revokes: json.bool("revoke") == true)
         }
         var answer: Answer?
         if let json = json["answer"] { answer = try Answer(json: json) }
         self.init(
             change, requestIdentifier: try json.required("requestIdentifier"), by: try json.required("by"),
             reason: try json.required("reason"), answer: answer)
+    }
+}
+
+extension StoreWrite.PlaySubject {
+    fileprivate func writeMembers(to writer: inout JSONWriter) {
+        writer.member("originalTransactionId", originalTransactionId)
+        writer.member("purchaseToken", purchaseToken)
+    }
+
+    fileprivate init(json: JSONValue) throws(FactsError) {
+        self.init(
+            originalTransactionId: try json.required("originalTransactionId"),
+            purchaseToken: try json.required("purchaseToken"))
     }
 }
 

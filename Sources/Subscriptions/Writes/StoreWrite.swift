@@ -18,12 +18,39 @@ package struct StoreWrite: Sendable, Hashable {
         /// All active subscriptions of a product; with storefronts, only those bought in them.
         case extendAll(productId: String, storefronts: [String], ExtensionTerms)
         case setAccountToken(originalTransactionId: String, appAccountToken: String)
+        /// On Google Play: the subscription is not renewed, and the customer can restore it.
+        case cancel(PlaySubject)
+        /// On Google Play: access ends now, and what was paid for the period is refunded, or the rest of it.
+        case revoke(PlaySubject, isProrated: Bool)
+        /// On Google Play: the next charge is made later, and access goes on until then.
+        case `defer`(PlaySubject, days: Int, etag: String)
+        /// On Google Play: what was paid for an order is refunded, and its access stays or ends.
+        case refund(originalTransactionId: String, orderId: String, revokes: Bool)
     }
+
+    /// A purchase on Google Play, of a subscription of the ledger.
+    package struct PlaySubject: Sendable, Hashable {
+        package let originalTransactionId: String
+        /// The token itself, however long it is.
+        package let purchaseToken: String
+
+        package init(originalTransactionId: String, purchaseToken: String) {
+            self.originalTransactionId = originalTransactionId
+            self.purchaseToken = purchaseToken
+        }
+    }
+
+    /// - Source: Google, "Method: purchases.subscriptionsv2.defer".
+    package static let deferredDaysAllowed = 1...365
 
     package enum Action: String, Sendable, CaseIterable {
         case extend
         case extendAll = "extend_all"
         case setAccountToken = "set_account_token"
+        case cancel
+        case revoke
+        case `defer`
+        case refund
     }
 
     package struct ExtensionTerms: Sendable, Hashable {
@@ -125,31 +152,34 @@ extension StoreWrite.Change {
         case .extend: .extend
         case .extendAll: .extendAll
         case .setAccountToken: .setAccountToken
+        case .cancel: .cancel
+        case .revoke: .revoke
+        case .defer: .defer
+        case .refund: .refund
         }
     }
 
     /// Whether it comes on top of an earlier change of its kind, rather than replace it.
     package var isAddition: Bool {
         switch self {
-        case .extend, .extendAll: true
-        case .setAccountToken: false
+        case .extend, .extendAll, .defer: true
+        case .setAccountToken, .cancel, .revoke, .refund: false
         }
     }
 
     /// The `originalTransactionId`; nil if it is about all subscriptions of a product.
     package var originalTransactionId: String? {
         switch self {
-        case .extend(let id, _), .setAccountToken(let id, _): id
+        case .extend(let id, _), .setAccountToken(let id, _), .refund(let id, _, _): id
+        case .cancel(let subject), .revoke(let subject, _), .defer(let subject, _, _): subject.originalTransactionId
         case .extendAll: nil
         }
     }
 
     /// The `originalTransactionId` or the product id.
     package var subject: String {
-        switch self {
-        case .extend(let id, _), .setAccountToken(let id, _): id
-        case .extendAll(let productId, _, _): productId
-        }
+        if case .extendAll(let productId, _, _) = self { return productId }
+        return originalTransactionId ?? ""
     }
 }
 

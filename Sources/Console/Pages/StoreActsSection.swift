@@ -1,0 +1,185 @@
+import Encoding
+import Readers
+import Subscriptions
+
+/// What was asked of the store about a subscription, with the answers, and the forms to ask for more.
+struct StoreActsSection: Sendable {
+    let subscription: Subscription
+    let writes: [SubscriptionWrite]
+    let stores: Set<RefundRequest.Store>
+
+    private var store: RefundRequest.Store? {
+        if subscription.transactions.contains(where: \.transaction.isGranted) { return nil }
+        return subscription.purchases.isEmpty ? .apple : .google
+    }
+
+    func write(in frame: PageFrame, to html: inout HTMLWriter) {
+        let canAsk = frame.mayAct && (store.map(stores.contains) ?? false)
+        guard canAsk || !writes.isEmpty else { return }
+        html.element("section", [.text(.labelledby, "acts")]) { html in
+            html.element("h2", [.text(.id, "acts")], text: "Asked of the store")
+            if !writes.isEmpty {
+                html.element("ul", [.class("answers")]) { html in
+                    for write in writes.reversed() { self.write(write, canAsk, in: frame, to: &html) }
+                }
+            }
+            guard canAsk, let store else { return }
+            switch store {
+            case .apple: writeAppleForms(in: frame, to: &html)
+            case .google: writeGoogleForms(in: frame, to: &html)
+            }
+        }
+    }
+
+    private func write(
+        _ asked: SubscriptionWrite, _ canAsk: Bool, in frame: PageFrame, to html: inout HTMLWriter
+    ) {
+        let isDone = asked.write.answer?.result == .accepted
+        html.element("li", isDone ? [.class("active")] : asked.write.isOpen ? [.class("grace")] : []) { html in
+            html.element("p") { html in
+                html.element("strong", text: asked.write.change.words)
+                html.text(": \(asked.write.answerWords)")
+            }
+            html.element("p") { html in
+                html.text("By \(asked.write.by) at ")
+                html.time(asked.askedAt)
+                html.text(": \(asked.write.reason)")
+                for position in asked.positions {
+                    html.text(" ")
+                    html.link("event \(position)", frame.event(position))
+                }
+            }
+            guard canAsk, asked.write.isOpen, let fields = asked.write.change.fields else { return }
+            form(in: frame, to: &html) { html in
+                for (name, value) in fields { html.hidden(name, value) }
+                html.hidden("reason", asked.write.reason)
+                html.element("button", text: "Ask again…")
+            }
+        }
+    }
+
+    // MARK: - Forms
+
+    private func writeAppleForms(in frame: PageFrame, to html: inout HTMLWriter) {
+        act(.extend, "Extend…", in: frame, to: &html) { html in
+            Self.input("days", "Free days, 1 to 90", to: &html)
+            Self.choice(
+                "code", "Reason for Apple", StoreWrite.ExtensionReason.allCases.map { ($0.rawValue, $0.rawValue) },
+                to: &html)
+        }
+        act(.setAccountToken, "Set account token…", in: frame, to: &html) { html in
+            Self.input("token", "Account token, a UUID", to: &html)
+        }
+    }
+
+    private func writeGoogleForms(in frame: PageFrame, to html: inout HTMLWriter) {
+        let purchase = subscription.currentPurchase
+        if purchase?.isSubscription == true {
+            act(.cancel, "Stop the renewal…", in: frame, to: &html) { _ in }
+            act(.defer, "Move the next charge…", in: frame, to: &html) { html in
+                Self.input("days", "By days, 1 to 365", to: &html)
+            }
+            act(.revoke, "End access with a refund…", in: frame, to: &html) { html in
+                Self.choice(
+                    "refund", "Refund", [("full", "the whole period"), ("prorated", "the rest of it")], to: &html)
+            }
+        }
+        guard purchase?.latestOrderId != nil else { return }
+        act(.refund, "Refund the last order…", in: frame, to: &html) { html in
+            Self.choice("revokes", "Access", [("no", "stays"), ("yes", "ends")], to: &html)
+        }
+    }
+
+    private func act(
+        _ action: StoreWrite.Action, _ label: String, in frame: PageFrame, to html: inout HTMLWriter,
+        fields: (inout HTMLWriter) -> Void
+    ) {
+        form(in: frame, to: &html) { html in
+            html.hidden("act", action.rawValue)
+            fields(&html)
+            Self.input("reason", "Reason, which is recorded", to: &html)
+            html.element("button", text: label)
+        }
+    }
+
+    private func form(in frame: PageFrame, to html: inout HTMLWriter, fields: (inout HTMLWriter) -> Void) {
+        let form: [Attribute] = [
+            .text(.method, "post"), .action(Address("subscriptions", subscription.originalTransactionId)),
+            .class("filters"),
+        ]
+        html.element("form", form) { html in
+            html.hidden("csrf", frame.csrf)
+            if let stream = frame.stream { html.hidden("stream", stream.text) }
+            html.hidden("do", "preview")
+            fields(&html)
+        }
+    }
+
+    private static func input(_ name: String, _ label: String, to html: inout HTMLWriter) {
+        html.element("label") { html in
+            html.text(label)
+            html.void(
+                "input", [.text(.name, name), .text(.type, "text"), .text(.autocomplete, "off"), .flag(.required)])
+        }
+    }
+
+    private static func choice(
+        _ name: String, _ label: String, _ options: [(value: String, text: String)], to html: inout HTMLWriter
+    ) {
+        html.element("label") { html in
+            html.text(label)
+            html.element("select", [.text(.name, name)]) { html in
+                for (value, text) in options { html.element("option", [.text(.value, value)], text: text) }
+            }
+        }
+    }
+}
+
+// MARK: - Words
+
+extension StoreWrite.Change {
+    package var words: String {
+        func days(_ number: Int) -> String { number == 1 ? "1 day" : "\(number) days" }
+        return switch self {
+        case .extend(_, let terms): "Extend by \(days(terms.days))"
+        case .extendAll(let productId, _, let terms): "Extend all of \(productId) by \(days(terms.days))"
+        case .setAccountToken(_, let token): "Set account token \(token)"
+        case .cancel: "Stop the renewal"
+        case .revoke(_, let isProrated): "End access, with a refund of \(isProrated ? "the rest" : "the period")"
+        case .defer(_, let number, _): "Move the next charge by \(days(number))"
+        case .refund(_, let orderId, let revokes): "Refund order \(orderId), access \(revokes ? "ends" : "stays")"
+        }
+    }
+
+    /// The hidden fields that ask for it again; nil if a form of one subscription cannot.
+    fileprivate var fields: [(String, String)]? {
+        let own: [(String, String)]
+        switch self {
+        case .extend(_, let terms): own = [("days", "\(terms.days)"), ("code", terms.reason.rawValue)]
+        case .setAccountToken(_, let token): own = [("token", token)]
+        case .cancel: own = []
+        case .revoke(_, let isProrated): own = [("refund", isProrated ? "prorated" : "full")]
+        case .defer(_, let number, let etag): own = [("days", "\(number)"), ("etag", etag)]
+        case .refund(_, _, let revokes): own = [("revokes", revokes ? "yes" : "no")]
+        case .extendAll: return nil
+        }
+        return [("act", action.rawValue)] + own
+    }
+}
+
+extension StoreWrite {
+    /// What came of it. Unknown is not done.
+    var answerWords: String {
+        guard let answer else { return "no answer yet, so the store may or may not have made it" }
+        switch answer.result {
+        case .accepted:
+            return "made" + (answer.effectiveDate.map { ", access until \($0.longText)" } ?? "")
+        case .refused:
+            let code = answer.errorCode.map { ", code \($0)" } ?? answer.problem.map { ", \($0)" } ?? ""
+            return "refused by the store" + (answer.httpStatus.map { " (HTTP \($0)\(code))" } ?? code)
+        case .unknown:
+            return
+                "unknown (\(answer.problem ?? "no answer")): the store may have made it. Ask again: it makes it only once"
+        }
+    }
+}

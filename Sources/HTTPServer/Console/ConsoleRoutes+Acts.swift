@@ -1,0 +1,71 @@
+import Console
+import Encoding
+import EventLog
+import Foundation
+import Hummingbird
+import Readers
+import Subscriptions
+
+extension ConsoleRoutes {
+    /// Shows what a change at the store would do, or asks the store for it if it was shown.
+    func askStore(_ request: Request, _ session: ConsoleSession, id: String) async throws -> Response {
+        try await acting("subscriptions at the store", request, session, at: Address("subscriptions", id)) {
+            form, visit in
+            let (_, key) = try visit.someStreamKey()
+            guard let stores = acts.stores else {
+                throw ConsoleProblem(
+                    .notImplemented, "Not possible here", "This server cannot append to the log, see its log.")
+            }
+            guard let subscription = try await subscriptions.subscriptions([id], in: key).first?.subscription else {
+                throw ConsoleProblem(.notFound, "Not done", "No subscription has this id here.")
+            }
+            let reason = try form.text("reason")?.trimmed ?? ""
+            guard (1...Limits.consoleReasonBytesMax).contains(reason.utf8.count),
+                !reason.unicodeScalars.contains(where: { $0.value < 32 || $0.value == 127 })
+            else {
+                throw ConsoleProblem(
+                    .badRequest, "Not done",
+                    "The reason must be a line of 1 to \(Limits.consoleReasonBytesMax) bytes.")
+            }
+            var act = try StoreAct(form, subscription)
+            if act.needsEtag, let token = subscription.currentPurchase?.fullPurchaseToken {
+                act.etag = await stores.etag(of: token, app: key.app)
+            }
+            let change = try act.change(of: subscription)
+            let own = visit.frame.subscription(id)
+            guard try form.text("do") == "ask" else {
+                return ConsoleResponse.html(
+                    .ok,
+                    visit.frame.html(
+                        ActPage(
+                            title: act.title, effects: act.effects(on: subscription, in: key, at: visit.now),
+                            reason: reason, by: visit.session.actor, button: act.button,
+                            action: Address("subscriptions", id), fields: [("do", "ask")] + act.fields, back: own,
+                            warning: act.warning)))
+            }
+            let outcome = try await stores.ask(
+                StoreWrite(
+                    change, requestIdentifier: UUID().uuidString.lowercased(), by: visit.session.actor, reason: reason),
+                in: key)
+            return try Self.response(to: outcome, own)
+        }
+    }
+
+    private static func response(
+        to outcome: StoreActOutcome, _ own: Address
+    ) throws(ConsoleProblem) -> Response {
+        switch outcome {
+        case .impossible:
+            throw ConsoleProblem(
+                .conflict, "Not done", "This server has no key with which the store can be asked.")
+        case .open(let write):
+            throw ConsoleProblem(
+                .conflict, "Not done",
+                "An earlier request for another change has no answer, and both might be made: \(write.change.words). "
+                    + "Ask for that one again first.",
+                choices: [("The subscription", own)])
+        // The page shows the answer: unknown is not done.
+        case .asked: return ConsoleResponse.seeOther(own.text)
+        }
+    }
+}

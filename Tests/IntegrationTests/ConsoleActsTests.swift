@@ -1,0 +1,223 @@
+import EventLog
+import Foundation
+import StoreClient
+import TestSupport
+import Testing
+
+@Suite("Support asks the stores for changes in the console")
+struct ConsoleActsTests {
+    private static let google = "stream=production%3Acom.example.play"
+
+    /// What a form sends, in the order of the page.
+    private static func fields(
+        _ page: ConsoleBrowser.Page, _ stream: String, _ more: [(String, String)]
+    ) throws -> [(String, String)] {
+        [("csrf", try #require(page.field("csrf"))), ("stream", stream)] + more
+    }
+
+    /// The hidden fields of the first form that posts to an address, as a browser sends them.
+    private static func form(_ page: ConsoleBrowser.Page, to address: String) throws -> [(String, String)] {
+        let form = try #require(page.body.range(of: "<form method=\"post\" action=\"\(address)\""), "\(page.body)")
+        let body = page.body[form.upperBound...]
+        let end = try #require(body.range(of: "</form>"))
+        return body[..<end.lowerBound].matches(of: /name="([a-z]+)" value="([^"]*)"/).map {
+            (String($0.output.1), String($0.output.2))
+        }
+    }
+
+    private static func withGoogle(
+        _ test: (TestBundle, ScriptedGoogle, ConsoleBrowser, String) async throws -> Void
+    ) async throws {
+        let store = try ScriptedGoogle()
+        store.answer(
+            "purchases/subscriptionsv2/tokens/token-1",
+            ScriptedGoogle.subscription(
+                start: TestBundle.now.advanced(by: .seconds(-3600)),
+                end: TestBundle.now.advanced(by: .seconds(86_400 * 30)), more: #""etag":"e-1","#))
+        try await TestBundle.withServer(
+            apps: [], store: store, googleApps: [try ScriptedGoogle.configured()]
+        ) { server async throws in
+            let (browser, cookie) = try await server.session(.operate)
+            let handedIn = try await server.owner.post(
+                Array(#"{"purchaseToken":"token-1"}"#.utf8), to: "/purchases?app=com.example.play")
+            #expect(handedIn.status == 200, "\(handedIn.body)")
+            try await server.isFolded()
+            try await test(server, store, browser, cookie)
+        }
+    }
+
+    /// Previews a change and confirms it.
+    private static func act(
+        _ fields: [(String, String)], _ browser: ConsoleBrowser, _ cookie: String
+    ) async throws -> (preview: ConsoleBrowser.Page, done: ConsoleBrowser.Page?) {
+        let path = "/console/subscriptions/token-1"
+        let page = try await browser.get("\(path)?\(google)", cookie: cookie)
+        let preview = try await browser.post(
+            path,
+            try Self.fields(page, "production:com.example.play", fields + [("reason", "case 1"), ("do", "preview")]),
+            cookie: cookie)
+        guard preview.status == 200 else { return (preview, nil) }
+        return (preview, try await browser.post(path, try form(preview, to: path), cookie: cookie))
+    }
+
+    struct Act: Sendable, CustomTestStringConvertible {
+        let fields: [(String, String)]
+        let path: String
+        let body: String
+        let says: String
+
+        var testDescription: String { says }
+    }
+
+    private static let purchase = "purchases/subscriptionsv2/tokens/token-1"
+
+    static let acts = [
+        Act(
+            fields: [("act", "cancel")], path: "\(purchase):cancel",
+            body: #"{"cancellationContext":{"cancellationType":"USER_REQUESTED_STOP_RENEWALS"}}"#,
+            says: "Google does not renew it."),
+        Act(
+            fields: [("act", "revoke"), ("refund", "full")], path: "\(purchase):revoke",
+            body: #"{"revocationContext":{"fullRefund":{}}}"#, says: "refunds what was paid for the period"),
+        Act(
+            fields: [("act", "revoke"), ("refund", "prorated")], path: "\(purchase):revoke",
+            body: #"{"revocationContext":{"proratedRefund":{}}}"#, says: "refunds the rest of the period"),
+        Act(
+            fields: [("act", "defer"), ("days", "10")], path: "\(purchase):defer",
+            body: #"{"deferralContext":{"etag":"e-1","deferDuration":"864000s"}}"#, says: "Google charges 10 days later"
+        ),
+        Act(
+            fields: [("act", "refund"), ("revokes", "no")], path: "orders/GPA.1:refund", body: "{}",
+            says: "Google refunds order GPA.1, and access stays."),
+        Act(
+            fields: [("act", "refund"), ("revokes", "yes")], path: "orders/GPA.1:refund", body: "{}",
+            says: "Google refunds order GPA.1, and access ends."),
+    ]
+
+    @Test("each change on Google Play is shown, confirmed, sent once with these bytes, and recorded", arguments: acts)
+    func googleActs(act: Act) async throws {
+        try await Self.withGoogle { server, store, browser, cookie in
+            store.answer(act.path, ScriptedGoogle.Reply(body: "{}"))
+
+            let (preview, done) = try await Self.act(act.fields, browser, cookie)
+            let sent = store.requests.filter { $0.hasPrefix("POST") }
+            let page = try await browser.get("/console/subscriptions/token-1?\(Self.google)", cookie: cookie)
+            let events = try await server.sql(
+                """
+                select concat_ws(' ', kind, facts #>> '{write,reason}', facts #>> '{write,answer,result}')
+                from subledger.event
+                where source = 'operator'
+                order by position
+                """)
+            let problem = try await CustomerRoutesTests.problem(server.database)
+
+            #expect(preview.status == 200 && preview.body.contains(act.says), "\(preview.body)")
+            #expect(done?.status == 303, "\(done?.body ?? "")")
+            #expect(sent == ["POST \(act.path)"])
+            #expect(store.bodies.last == act.body)
+            #expect(events == ["write_request case 1", "write_answer case 1 accepted"])
+            #expect(page.body.contains(": made"), "\(page.body)")
+            #expect(problem == nil)
+        }
+    }
+
+    @Test("an answer that never came is shown as unknown, and the same change is asked for again with the same state")
+    func unknown() async throws {
+        try await Self.withGoogle { server, store, browser, cookie in
+            let path = "/console/subscriptions/token-1"
+            let act: [(String, String)] = [("act", "defer"), ("days", "10")]
+            store.answer("\(Self.purchase):defer", ScriptedGoogle.error(503, "backendError"))
+            let first = try await Self.act(act, browser, cookie)
+            let page = try await browser.get("\(path)?\(Self.google)", cookie: cookie)
+            let other = try await Self.act([("act", "defer"), ("days", "20")], browser, cookie)
+            store.answer(
+                "\(Self.purchase):defer",
+                ScriptedGoogle.Reply(
+                    body: #"{"itemExpiryTimeDetails":[{"productId":"premium","expiryTime":"2019-12-18T08:14:00Z"}]}"#))
+            let again = try await browser.post(path, try Self.form(page, to: path), cookie: cookie)
+            let made = try await browser.post(path, try Self.form(again, to: path), cookie: cookie)
+            let last = try await browser.get("\(path)?\(Self.google)", cookie: cookie)
+            let identifiers = try await server.sql(
+                "select distinct facts #>> '{write,requestIdentifier}' from subledger.event where source = 'operator'")
+
+            #expect(first.done?.status == 303, "\(first.done?.body ?? first.preview.body)")
+            #expect(page.body.contains("unknown (temporary_status): the store may have made it"), "\(page.body)")
+            #expect(page.body.contains("Ask again…"))
+            #expect(other.done?.status == 409, "\(other.done?.body ?? "")")
+            #expect(again.status == 200 && made.status == 303, "\(again.body)")
+            #expect(last.body.contains("made, access until 18 Dec 2019"), "\(last.body)")
+            #expect(!last.body.contains("Ask again…"))
+            #expect(identifiers.count == 1)
+        }
+    }
+
+    @Test("without an answer about the purchase, nothing can be moved; and nothing is sent with wrong fields")
+    func refused() async throws {
+        try await Self.withGoogle { server, store, browser, cookie in
+            let before = store.bodies.count
+            let much = try await Self.act([("act", "defer"), ("days", "366")], browser, cookie)
+            let none = try await Self.act([("act", "defer")], browser, cookie)
+            let apples = try await Self.act([("act", "extend"), ("days", "3")], browser, cookie)
+            store.answer(Self.purchase, ScriptedGoogle.error(503, "backendError"))
+            let silent = try await Self.act([("act", "defer"), ("days", "3")], browser, cookie)
+
+            #expect(much.preview.status == 400 && none.preview.status == 400 && apples.preview.status == 400)
+            #expect(silent.preview.status == 503, "\(silent.preview.body)")
+            #expect(store.bodies.count == before)
+            #expect(try await server.sql("select kind from subledger.event where source = 'operator'") == [])
+        }
+    }
+
+    @Test("a reader sees what was asked, and cannot ask")
+    func reader() async throws {
+        try await Self.withGoogle { server, store, _, _ in
+            let (browser, cookie) = try await server.session()
+            let page = try await browser.get("/console/subscriptions/token-1?\(Self.google)", cookie: cookie)
+            let (sent, _) = try await Self.act([("act", "cancel")], browser, cookie)
+
+            #expect(!page.body.contains("Asked of the store"))
+            #expect(sent.status == 403 && sent.body.contains("scope operate"), "\(sent.body)")
+            #expect(store.bodies.isEmpty)
+        }
+    }
+
+    @Test("free days and an account token are asked of Apple, and the page says what it answered")
+    func apple() async throws {
+        try await WriteCommandBundle.with { bundle in
+            let browser = ConsoleBrowser(port: bundle.backend.port)
+            let token = try ServerProcess.token("operate", dataFolder: "\(bundle.folder)/data")
+            // The server reads new tokens once a second.
+            _ = try await eventually("the token is known") {
+                try await HTTPClient(port: bundle.backend.port, token: token).get("/products?app=x").status == 200
+                    ? true : nil
+            }
+            let cookie = try await browser.login(token)
+            let id = bundle.subscriptions[0].originalTransactionId
+            let path = "/console/subscriptions/\(id)"
+            let stream = "production:\(WriteCommandBundle.app)"
+            let page = try await browser.get("\(path)?stream=production%3A\(WriteCommandBundle.app)", cookie: cookie)
+            var done: [ConsoleBrowser.Page] = []
+            for fields in [
+                [("act", "extend"), ("days", "7"), ("code", "outage")],
+                [("act", "set_account_token"), ("token", "0F3D4A52-7A1C-4D3E-9B5B-1F0E8C6D2A31")],
+            ] {
+                let preview = try await browser.post(
+                    path, try Self.fields(page, stream, fields + [("reason", "case 2"), ("do", "preview")]),
+                    cookie: cookie)
+                done.append(
+                    try await browser.post(path, try Self.form(preview, to: path), cookie: cookie))
+            }
+            let last = try await browser.get("\(path)?stream=production%3A\(WriteCommandBundle.app)", cookie: cookie)
+            let events = try await bundle.events()
+
+            #expect(page.body.contains("Extend…") && page.body.contains("Set account token…"), "\(page.body)")
+            #expect(done.map(\.status) == [303, 303], "\(done.map(\.body))")
+            #expect(last.body.contains("Extend by 7 days</strong>: made"), "\(last.body)")
+            #expect(last.body.contains("Set account token 0f3d4a52-7a1c-4d3e-9b5b-1f0e8c6d2a31</strong>: made"))
+            #expect(
+                events.compactMap { $0["kind"] as? String } == [
+                    "write_request", "write_answer", "write_request", "write_answer",
+                ])
+        }
+    }
+}
