@@ -1420,7 +1420,8 @@ comment on column subledger.google_purchase.notified_at is 'When that happened, 
 comment on column subledger.google_purchase.mismatches is 'How many answers did not show its effect';
 comment on column subledger.google_purchase.failures is 'How many questions in a row had no answer';
 comment on column subledger.google_purchase.rank is
-  'Order of the questions: 0 after a notification or a hand-in, 1 repeated, 2 scheduled; null if none is planned';
+  'Order of the questions: 0 after a notification or a proven hand-in, 1 repeated or unproven, 2 scheduled; null if none '
+  'is planned';
 comment on column subledger.google_purchase.due_at is 'When to ask; null if only a notification or a hand-in leads to it';
 comment on column subledger.google_purchase.asking_until is
   'Until when a process asks about it at most, so that no other does; null if none does';

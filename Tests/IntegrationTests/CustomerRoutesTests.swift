@@ -312,7 +312,10 @@ struct CustomerRoutesTests {
             let clean = try await Self.problem(server.database)
             #expect(clean == nil)
             try await Self.script(server.database, "create table saved as select * from subledger.event")
-            for (damage, undo, finding) in Self.damages {
+            // Each part of the log on a node refuses every change, whoever switches the trigger off on the coordinator.
+            let damages = Self.damages.filter { !CitusCluster.isWanted || !$0.0.contains("update subledger.event ") }
+            #expect(damages.count >= 8)
+            for (damage, undo, finding) in damages {
                 try await Self.script(server.database, damage)
                 let found = try await Self.problem(server.database)
                 #expect(found == "stream 1 (com.example.magazine, production) " + finding)

@@ -146,15 +146,19 @@ struct CallGateTests {
     func customers() {
         let customers = AskingCustomers()
         let one = AskingCustomers.Key(app: "a", customerId: "1")
-        for _ in 0..<Limits.unprovenOfCustomerMax { #expect(customers.enter(one)) }
+        for number in 0..<Limits.unprovenOfCustomerMax { #expect(customers.enter(one, "token-\(number)")) }
 
-        #expect(!customers.enter(one))
+        #expect(!customers.enter(one, "another"))
+        // As an app does that repeats a hand-in.
+        #expect(customers.enter(one, "token-0"))
         for other in [("a", "2"), ("b", "1"), ("a", nil)] as [(String, String?)] {
-            #expect(customers.enter(AskingCustomers.Key(app: other.0, customerId: other.1)))
+            #expect(customers.enter(AskingCustomers.Key(app: other.0, customerId: other.1), "another"))
         }
-        customers.leave(one)
-        #expect(customers.enter(one))
-        #expect(!customers.enter(one))
+        customers.leave(one, "token-0")
+        #expect(!customers.enter(one, "another"))
+        customers.leave(one, "token-0")
+        #expect(customers.enter(one, "another"))
+        #expect(!customers.enter(one, "one more"))
     }
 
     @Test("calls of strangers use up a quarter of the day, and no other share")

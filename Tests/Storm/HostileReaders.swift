@@ -25,6 +25,8 @@ struct HostileReaders: Sendable {
         let what: String
         /// What the session does before it waits, in an open transaction.
         let sql: String
+        /// What it listens to. `listen` counts from the end of its own transaction on.
+        var listens: String?
         var time = Limits.holding
     }
 
@@ -63,7 +65,7 @@ struct HostileReaders: Sendable {
         ),
         Held(
             role: "subledger_reader", what: "listens and never reads",
-            sql: "commit; listen subledger_event; listen subledger_change; begin; select 1"
+            sql: "select 1", listens: "listen subledger_event; listen subledger_change"
         ),
         Held(
             role: "subledger_reader", what: "fills the queue of notifications",
@@ -101,7 +103,9 @@ struct HostileReaders: Sendable {
     private func fillQueue() async {
         guard let listener = try? await connect("subledger_reader"), let filler = try? await connect("subledger_reader")
         else { return report.problem("no sessions that could fill the queue of notifications") }
-        try? await listener.script("listen hostile; begin; select 1", deadline: .now + Limits.statement)
+        for sql in ["listen hostile", "begin; select 1"] {
+            try? await listener.script(sql, deadline: .now + Limits.statement)
+        }
         let start = ContinuousClock.now
         var isFull = false
         while !Task.isCancelled {
@@ -137,6 +141,7 @@ struct HostileReaders: Sendable {
             return
         }
         do {
+            if let listens = held.listens { try await session.script(listens, deadline: .now + Limits.statement) }
             try await session.script("begin; \(held.sql)", deadline: .now + Limits.statement)
             try? await Task.sleep(for: held.time)
         } catch {

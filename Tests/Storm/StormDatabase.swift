@@ -15,7 +15,9 @@ struct StormDatabase: Sendable {
             folder: folder,
             settings: [
                 // Small enough for a disk of a few hundred megabytes, which can also be filled quickly.
-                "max_wal_size": "64MB", "min_wal_size": "32MB", "max_connections": "60",
+                "max_wal_size": "64MB", "min_wal_size": "32MB",
+                // Two servers with all roles have up to 30 each, beside the storm's own and those of hostile readers.
+                "max_connections": "100",
             ],
             logger: Logger(label: "storm", factory: { _ in SwiftLogNoOpLogHandler() }))
         try await server.createDatabase(name)

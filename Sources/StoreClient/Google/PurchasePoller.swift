@@ -235,12 +235,17 @@ package final class PurchasePoller: Sendable {
                         try await queue.takeInScheduled(
                             of: app.packageName, at: now, limit: 2 * Int64(Limits.purchasesInFlightMax))
                     }
-                    let claims = try await queue.claimDue(
-                        of: app.packageName, ranks: ranks, at: now,
-                        until: clock.date().advanced(by: Limits.purchaseClaimMax),
-                        limit: Int64(Limits.purchasesInFlightMax - inFlight))
-                    for claim in claims { group.addTask { await self.ask(claim, app) } }
-                    inFlight += claims.count
+                    // Half of the places are for notifications, however long other questions wait.
+                    for (rest, limit) in [
+                        (ranks.filter { $0 == .notice }, Limits.purchasesInFlightMax),
+                        (ranks.filter { $0 != .notice }, Limits.purchasesInFlightMax / 2),
+                    ] where !rest.isEmpty && inFlight < limit {
+                        let claims = try await queue.claimDue(
+                            of: app.packageName, ranks: rest, at: now,
+                            until: clock.date().advanced(by: Limits.purchaseClaimMax), limit: Int64(limit - inFlight))
+                        for claim in claims { group.addTask { await self.ask(claim, app) } }
+                        inFlight += claims.count
+                    }
                 }
                 guard inFlight > 0, let record = try await group.next() else { break }
                 inFlight -= 1

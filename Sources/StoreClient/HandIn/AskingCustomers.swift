@@ -8,23 +8,28 @@ final class AskingCustomers: Sendable {
         let customerId: String?
     }
 
-    private let questions = Mutex<[Key: Int]>([:])
+    /// The number of hand-ins of each purchase.
+    private let questions = Mutex<[Key: [String: Int]]>([:])
 
-    /// Pair it with ``leave(_:)`` if it returns true.
+    /// Pair it with ``leave(_:_:)`` if it returns true. Several hand-ins of one purchase are one question.
     ///
-    /// - Returns: False if ``Limits/unprovenOfCustomerMax`` questions are asked about purchases of the customer.
-    func enter(_ key: Key) -> Bool {
+    /// - Returns: False if ``Limits/unprovenOfCustomerMax`` questions are asked about other purchases of the customer.
+    func enter(_ key: Key, _ purchase: String) -> Bool {
         questions.withLock { questions in
-            guard questions[key, default: 0] < Limits.unprovenOfCustomerMax else { return false }
-            questions[key, default: 0] += 1
+            var asked = questions[key] ?? [:]
+            guard asked[purchase] != nil || asked.count < Limits.unprovenOfCustomerMax else { return false }
+            asked[purchase, default: 0] += 1
+            questions[key] = asked
             return true
         }
     }
 
-    func leave(_ key: Key) {
+    func leave(_ key: Key, _ purchase: String) {
         questions.withLock { questions in
-            let left = (questions[key] ?? 1) - 1
-            questions[key] = left > 0 ? left : nil
+            guard var asked = questions[key] else { return }
+            let left = (asked[purchase] ?? 1) - 1
+            asked[purchase] = left > 0 ? left : nil
+            questions[key] = asked.isEmpty ? nil : asked
         }
     }
 }

@@ -57,11 +57,11 @@ package struct PurchaseHandIn: HandInSource {
                 PurchaseToAsk(
                     purchaseToken: purchase.token.text, productId: purchase.productId, customerId: customer?.id,
                     accountId: customer?.accountId, noticedAt: clock.date())
-            ], of: app.packageName)
+            ], of: app.packageName, as: purchase.isProven ? .notice : .again)
         let token = purchase.token
         let asking = purchase.isProven ? nil : AskingCustomers.Key(app: app.packageName, customerId: customer?.id)
-        if let asking, !customers.enter(asking) { return .pending }
-        defer { if let asking { customers.leave(asking) } }
+        if let asking, !customers.enter(asking, token.text) { return .pending }
+        defer { if let asking { customers.leave(asking, token.text) } }
         let outcome = try await withThrowingTaskGroup(of: Asked?.self) { group in
             group.addTask { try await ask(token, app, isProven: purchase.isProven) }
             group.addTask {
