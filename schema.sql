@@ -6685,9 +6685,9 @@ comment on column analyst.restatements.count is 'Now';
 comment on column analyst.restatements.closed_amount is 'When the month was closed';
 comment on column analyst.restatements.amount is 'Now';
 comment on column analyst.restatements.positions is
-  'Events since then about purchases of this product, country and currency that touch the figure. Empty if none '
-  'came: then '
-  'product settings, an import or another version of the program changed it';
+  'Events since then about purchases of this product, country and currency that touch the figure. Empty if none came: '
+  'then product settings, the length of a plan as purchases in another currency show it, an import or another version '
+  'of the program changed it';
 
 create or replace view analyst.apple_deliveries as
 select

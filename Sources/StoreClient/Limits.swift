@@ -39,6 +39,11 @@ enum Limits {
     /// its answer, and they must not hold the places of others.
     static let strangerWaitMax = Duration.seconds(2)
     static let strangersWaitingMax = 32
+    /// After this many questions of strangers who wait, one for whom nobody waits any more has its turn.
+    static let strangersBeforeLaterMax = 3
+    /// Unproven purchases of a customer about which Google is asked while the customer waits. Further ones are asked about
+    /// later, so that a customer who hands in many does not hold the places of other customers.
+    static let unprovenOfCustomerMax = 4
     /// Maximum number of calls of an app that wait for the budget or for another call to end. Each keeps a receipt in
     /// memory.
     static let waitingMax = 1000

@@ -124,7 +124,10 @@ struct ClosedMonthTests {
                 select format('%s %s %s %s %s %s %s', figure, product_id, country, currency, closed_count, count, positions)
                 from analyst.restatements
                 join analyst.closed_months using (app, environment, month)
-                where positions = '{}' or exists (
+                where positions = '{}'
+                  -- Purchases in another currency showed how long the plan is.
+                  and (figure <> 'mrr_at_end' or closed_count <> count)
+                or exists (
                   select from unnest(positions) as later where later <= closed_months.event_position
                 )
                 """)

@@ -1,5 +1,6 @@
 import AppStore
 import Encoding
+import Synchronization
 import TestSupport
 import Testing
 
@@ -99,6 +100,61 @@ struct CallGateTests {
             try await reach("\(left) strangers wait") { slow.waiting == left }
         }
         for stranger in late { #expect(await stranger.value == .admitted) }
+    }
+
+    private final class Admitted: Sendable {
+        let words = Mutex<[String]>([])
+    }
+
+    @Test("questions of strangers for whom nobody waits leave places to the others, and have every fourth turn")
+    func strangersLater() async throws {
+        let clock = ManualClock()
+        let gate = CallGate(CallBudget(callsPerMinute: 6000, concurrency: 2), clock: clock.clock) {}
+        #expect(await gate.enter(.stranger) == .admitted)
+        let admitted = Admitted()
+        var tasks: [Task<Void, Never>] = []
+        // The places of the queue are used up by those for whom nobody waits, who do not hold those of the others.
+        for number in 0..<Limits.strangersWaitingMax {
+            tasks.append(
+                Task {
+                    guard await gate.enter(.strangerLater) == .admitted else { return }
+                    admitted.words.withLock { $0.append("later") }
+                    gate.leave(.strangerLater)
+                })
+            try await reach("it waits") { gate.waiting == number + 1 }
+        }
+        #expect(await gate.enter(.strangerLater) == .refused(wait: Limits.unavailablePause))
+        for number in 0..<5 {
+            tasks.append(
+                Task {
+                    guard await gate.enter(.stranger) == .admitted else { return }
+                    admitted.words.withLock { $0.append("now") }
+                    gate.leave(.stranger)
+                })
+            try await reach("it waits") { gate.waiting == Limits.strangersWaitingMax + number + 1 }
+        }
+
+        gate.leave(.stranger)
+        for task in tasks { await task.value }
+
+        // The first one of all was admitted at once.
+        let first = admitted.words.withLock { Array($0.prefix(8)) }
+        #expect(first == ["now", "now", "later", "now", "now", "now", "later", "later"])
+    }
+
+    @Test("a few unproven purchases of a customer are asked about at a time, whoever else hands in")
+    func customers() {
+        let customers = AskingCustomers()
+        let one = AskingCustomers.Key(app: "a", customerId: "1")
+        for _ in 0..<Limits.unprovenOfCustomerMax { #expect(customers.enter(one)) }
+
+        #expect(!customers.enter(one))
+        for other in [("a", "2"), ("b", "1"), ("a", nil)] as [(String, String?)] {
+            #expect(customers.enter(AskingCustomers.Key(app: other.0, customerId: other.1)))
+        }
+        customers.leave(one)
+        #expect(customers.enter(one))
+        #expect(!customers.enter(one))
     }
 
     @Test("calls of strangers use up a quarter of the day, and no other share")

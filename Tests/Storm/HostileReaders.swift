@@ -12,52 +12,67 @@ struct HostileReaders: Sendable {
 
     private enum Limits {
         static let holding = Duration.seconds(20)
+        /// Almost as long as the private PostgreSQL permits.
+        static let longHolding = Duration.seconds(290)
         static let pause = Duration.milliseconds(500)
         static let statement = Duration.seconds(30)
         /// PostgreSQL's SQLSTATE for a queue that has no room.
         static let queueFull = "54000"
     }
 
-    /// What a session does before it waits, in an open transaction.
-    private static let held: [(role: String, what: String, sql: String)] = [
-        (
-            "subledger_reader", "locks all tables against changes of the schema",
-            """
-            do $$
-            declare
-              name text;
-            begin
-              for name in
-                select relname from pg_class
-                where relnamespace = 'subledger'::regnamespace
-                  and relkind = 'r'
-                  and has_table_privilege(oid, 'select')
-              loop
-                execute format('lock table subledger.%I in access share mode', name);
-              end loop;
-            end
-            $$
-            """
+    private struct Held {
+        let role: String
+        let what: String
+        /// What the session does before it waits, in an open transaction.
+        let sql: String
+        var time = Limits.holding
+    }
+
+    private static let held = [
+        Held(
+            role: "subledger_reader", what: "locks all tables against changes of the schema",
+            sql: """
+                do $$
+                declare
+                  name text;
+                begin
+                  for name in
+                    select relname from pg_class
+                    where relnamespace = 'subledger'::regnamespace
+                      and relkind = 'r'
+                      and has_table_privilege(oid, 'select')
+                  loop
+                    execute format('lock table subledger.%I in access share mode', name);
+                  end loop;
+                end
+                $$
+                """
         ),
-        (
-            "subledger_analyst", "holds advisory locks",
-            "select count(pg_advisory_lock(number)) from generate_series(1, 2000) as number"
+        Held(
+            role: "subledger_analyst", what: "holds advisory locks",
+            sql: "select count(pg_advisory_lock(number)) from generate_series(1, 2000) as number"
         ),
-        (
-            "subledger_reader", "keeps an old snapshot",
-            "set transaction isolation level repeatable read; select count(*) from subledger.event"
+        Held(
+            role: "subledger_reader", what: "keeps an old snapshot",
+            sql: "set transaction isolation level repeatable read; select count(*) from subledger.event"
         ),
-        (
-            "subledger_reader", "listens and never reads",
-            "commit; listen subledger_event; listen subledger_change; begin; select 1"
+        Held(
+            role: "subledger_analyst", what: "keeps an old snapshot for minutes",
+            sql: "set transaction isolation level repeatable read; select count(*) from subledger.stream_head",
+            time: Limits.longHolding
         ),
-        (
-            "subledger_reader", "fills the queue of notifications",
-            "commit; select count(pg_notify('hostile', repeat(number::text, 1900))) from generate_series(1, 2000) as number; begin"
+        Held(
+            role: "subledger_reader", what: "listens and never reads",
+            sql: "commit; listen subledger_event; listen subledger_change; begin; select 1"
         ),
-        (
-            "subledger_analyst", "computes",
-            "select count(*) from generate_series(1, 3000000) as one where md5(one::text) < '1'"
+        Held(
+            role: "subledger_reader", what: "fills the queue of notifications",
+            sql:
+                "commit; select count(pg_notify('hostile', repeat(number::text, 1900))) from generate_series(1, 2000) as number; begin"
+        ),
+        Held(
+            role: "subledger_analyst", what: "computes",
+            sql: "select count(*) from generate_series(1, 3000000) as one where md5(one::text) < '1'"
         ),
     ]
 
@@ -72,10 +87,10 @@ struct HostileReaders: Sendable {
     func run() async {
         await checkRefusals()
         await withTaskGroup(of: Void.self) { group in
-            for (role, what, sql) in Self.held {
+            for held in Self.held {
                 group.addTask {
-                    report.log("hostile: \(role) \(what)")
-                    while !Task.isCancelled { await hold(sql, as: role) }
+                    report.log("hostile: \(held.role) \(held.what)")
+                    while !Task.isCancelled { await hold(held) }
                 }
             }
             if fillsQueue { group.addTask { await fillQueue() } }
@@ -116,14 +131,14 @@ struct HostileReaders: Sendable {
             database.server.configuration(database: StormDatabase.name).with(role: role), deadline: .now + .seconds(10))
     }
 
-    private func hold(_ sql: String, as role: String) async {
-        guard let session = try? await connect(role) else {
+    private func hold(_ held: Held) async {
+        guard let session = try? await connect(held.role) else {
             try? await Task.sleep(for: Limits.pause)
             return
         }
         do {
-            try await session.script("begin; \(sql)", deadline: .now + Limits.statement)
-            try? await Task.sleep(for: Limits.holding)
+            try await session.script("begin; \(held.sql)", deadline: .now + Limits.statement)
+            try? await Task.sleep(for: held.time)
         } catch {
             // It may be ended by the server, which does no harm.
             try? await Task.sleep(for: Limits.pause)

@@ -21,13 +21,14 @@ extension LogReader {
         ofCustomer backendCustomerId: String, among keys: [CustomerKey], isComplete: Bool, in stream: StreamKey,
         _ connection: PostgresConnection
     ) async throws(PostgresError) -> PlacedLinks {
+        let named = isComplete ? [] : keys
         let rows = try await connection.query(
             Step(
                 LinkStatements.links,
                 [
                     Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(backendCustomerId),
-                    .array(keys.map(\.kind.rawValue)), .array(keys.map(\.id.text)), Parameter(isComplete),
-                    Parameter(Int64(LinkStatement.linksMax + 1)),
+                    .array(named.map(\.kind.rawValue)), .array(named.map(\.id.text)),
+                    Parameter(Int64(isComplete ? LinkStatement.linksMax + 1 : 0)),
                 ]),
             deadline: .now + Limits.readWaitMax)
         let wanted = Set(keys)
@@ -36,7 +37,9 @@ extension LogReader {
         for row in rows {
             let position: Int64 = try row.value(at: 0)
             guard let facts = try row.optional(JSONB.self, at: 3) else {
-                if let key = try row.customerKey(at: 1) { positions[key] = max(positions[key] ?? 0, position) }
+                if let key = try row.customerKey(at: 1), isComplete || wanted.contains(key) {
+                    positions[key] = max(positions[key] ?? 0, position)
+                }
                 continue
             }
             guard let document = try? JSONDocument(facts.utf8), let stated = try? Facts(json: document.root).link else {
@@ -51,60 +54,48 @@ extension LogReader {
     }
 
     private enum LinkStatements {
-        /// The links that are folded, a row for each, and then the statements that are not.
+        /// The links that are folded, a row for each, and then the statements that are not. Of the folded ones, a number of
+        /// all, and those on any of some ids: several nodes plan this statement only if no part of it is constant.
         static let links = Statement(
             "log_links_of_customer",
             """
-            with folded as materialized (
-              select stream_head.stream_id, coalesce(checkpoint.position, 0) as position
-              from subledger.stream
-              join subledger.stream_head using (stream_id)
-              left join subledger.checkpoint using (stream_id)
-              where stream.app = $1
-                and stream.environment = $2
-            )
-            select position, kind, id, facts
-            from (
-              select position, kind, id, null::jsonb as facts, false as is_statement
-              from (
-                select customer_link.position, customer_link.kind, customer_link.id
-                from folded
-                join subledger.customer_link using (stream_id)
-                where customer_link.backend_customer_id = $3
-                  and customer_link.replaced_position is null
-                  and customer_link.id not like 'grant:%'
-                  and $6
-                limit $7
-              ) as complete
-              union all
-              select found.position, input.kind, input.id, null, false
-              from folded
-              cross join unnest($4::text[], $5::text[]) as input (kind, id)
-              cross join lateral (
-                select customer_link.position
+            select stated.position, stated.kind, stated.id, stated.facts
+            from subledger.stream
+            join subledger.stream_head using (stream_id)
+            cross join lateral (
+              (
+                select customer_link.position, customer_link.kind, customer_link.id, null::jsonb as facts,
+                  false as is_statement
                 from subledger.customer_link
-                where customer_link.stream_id = folded.stream_id
-                  and customer_link.kind = input.kind
-                  and customer_link.id = input.id
+                where customer_link.stream_id = stream_head.stream_id
                   and customer_link.backend_customer_id = $3
                   and customer_link.replaced_position is null
-                offset 0
-              ) as found
-              where not $6
+                  and customer_link.id not like 'grant:%'
+                limit $6
+              )
+              union all
+              select customer_link.position, customer_link.kind, customer_link.id, null, false
+              from subledger.customer_link
+              where customer_link.stream_id = stream_head.stream_id
+                and customer_link.kind = any ($4::text[])
+                and customer_link.id = any ($5::text[])
+                and customer_link.backend_customer_id = $3
+                and customer_link.replaced_position is null
               union all
               select event.position, null, null, event.facts, true
-              from folded
-              cross join lateral (
-                select event.position, event.facts
-                from subledger.event
-                where event.stream_id = folded.stream_id
-                  and event.facts #>> '{link,backendCustomerId}' = $3
-                  and event.kind = 'link'
-                  and event.position > folded.position
-                order by event.position
-              ) as event
+              from subledger.event
+              where event.stream_id = stream_head.stream_id
+                and event.facts #>> '{link,backendCustomerId}' = $3
+                and event.kind = 'link'
+                and event.position > coalesce((
+                  select checkpoint.position
+                  from subledger.checkpoint
+                  where checkpoint.stream_id = stream_head.stream_id
+                ), 0)
             ) as stated
-            order by is_statement, position
+            where stream.app = $1
+              and stream.environment = $2
+            order by stated.is_statement, stated.position
             """)
     }
 }

@@ -50,7 +50,8 @@ struct PurchaseAsker: Sendable {
         let subject = PlayStatement.Subject(
             packageName: app.packageName, purchaseToken: token, environment: claim.environment, notices: notices)
         let isStranger = !isProven && isStranger(claim, pending, app, source)
-        let (resource, outcome) = await question(token, claim, app, isStranger ? .stranger : priority)
+        let rank: AskPriority = isStranger ? (priority == .handIn ? .stranger : .strangerLater) : priority
+        let (resource, outcome) = await question(token, claim, app, rank)
         if case .unavailable(.cancelled, _) = outcome {
             try await queue.release(claim)
             return Outcome(record: nil)

@@ -15,6 +15,7 @@ package struct PurchaseHandIn: HandInSource {
     private let purchases: PurchaseLinks
     private let clock: StoreClock
     private let unanswered: UnansweredPurchases
+    private let customers = AskingCustomers()
 
     /// - Parameters:
     ///   - apps: Those without credentials are left out.
@@ -58,6 +59,9 @@ package struct PurchaseHandIn: HandInSource {
                     accountId: customer?.accountId, noticedAt: clock.date())
             ], of: app.packageName)
         let token = purchase.token
+        let asking = purchase.isProven ? nil : AskingCustomers.Key(app: app.packageName, customerId: customer?.id)
+        if let asking, !customers.enter(asking) { return .pending }
+        defer { if let asking { customers.leave(asking) } }
         let outcome = try await withThrowingTaskGroup(of: Asked?.self) { group in
             group.addTask { try await ask(token, app, isProven: purchase.isProven) }
             group.addTask {

@@ -24,6 +24,8 @@ final class CallGate: Sendable {
         /// The share of strangers.
         var strangersMeter: BudgetMeter
         var strangersInFlight = 0
+        /// How many questions of strangers for whom somebody waits were admitted since one for whom nobody does.
+        var strangersBeforeLater = 0
         /// By rank, each in order of arrival.
         var queues = [[Waiter]](repeating: [], count: CallRank.allCases.count)
         var lastId: UInt64 = 0
@@ -35,9 +37,13 @@ final class CallGate: Sendable {
         /// The rank of the next call that may be made when the budget has room.
         func next(at now: ContinuousClock.Instant, strangersMax: Int) -> Int? {
             let mayBeStranger = strangersInFlight < strangersMax && strangersMeter.readyAt <= now
-            return CallRank.allCases.first { rank in
+            let next = CallRank.allCases.first { rank in
                 !queues[rank.rawValue].isEmpty && (mayBeStranger || !rank.isOfStranger)
-            }?.rawValue
+            }
+            // What nobody waits for goes on nevertheless, however many are waited for.
+            let isLaterDue = next == .stranger && strangersBeforeLater >= Limits.strangersBeforeLaterMax
+            if isLaterDue, !queues[CallRank.strangerLater.rawValue].isEmpty { return CallRank.strangerLater.rawValue }
+            return next?.rawValue
         }
 
         /// When the share of strangers has room, if one waits for that.
@@ -112,9 +118,8 @@ final class CallGate: Sendable {
                 let wait = state.meter.wait(for: ahead + 1, at: now)
                 if wait > Limits.budgetWaitMax { return .refused(wait: wait) }
                 if rank.isOfStranger {
-                    let strangers =
-                        state.queues[CallRank.strangerContinued.rawValue].count
-                        + state.queues[CallRank.stranger.rawValue].count
+                    let strangers = CallRank.allCases.filter { $0.isOfStranger && $0.rawValue <= rank.rawValue }
+                        .reduce(0) { $0 + state.queues[$1.rawValue].count }
                     let wait = state.strangersMeter.wait(for: strangers + 1, at: now)
                     if wait > Limits.strangerWaitMax { return .refused(wait: wait) }
                     // Each of those in flight may take as long as a hand-in waits.
@@ -164,6 +169,8 @@ final class CallGate: Sendable {
                 if CallRank.allCases[next].isOfStranger {
                     state.strangersInFlight += 1
                     _ = state.strangersMeter.take(at: now)
+                    if next == CallRank.stranger.rawValue { state.strangersBeforeLater += 1 }
+                    if next == CallRank.strangerLater.rawValue { state.strangersBeforeLater = 0 }
                 }
                 admitted.append(state.queues[next].removeFirst())
             }

@@ -5,6 +5,8 @@ package enum AskPriority: Sendable, CaseIterable {
     case handIn
     /// The same, and nothing proves that the purchase exists: anyone can invent one.
     case stranger
+    /// The same, later: nobody waits for the answer any more.
+    case strangerLater
     /// A scheduled check of a subscription.
     case check
     /// The past of an account is read, which changes nothing that happens now.
@@ -18,6 +20,7 @@ enum CallRank: Int, Sendable, CaseIterable {
     case handIn
     case strangerContinued
     case stranger
+    case strangerLater
     case checkContinued
     case check
     case backfillContinued
@@ -28,12 +31,18 @@ enum CallRank: Int, Sendable, CaseIterable {
             switch priority {
             case .handIn: isFirst ? .handIn : .handInContinued
             case .stranger: isFirst ? .stranger : .strangerContinued
+            case .strangerLater: isFirst ? .strangerLater : .strangerContinued
             case .check: isFirst ? .check : .checkContinued
             case .backfill: isFirst ? .backfill : .backfillContinued
             }
     }
 
-    var isFirst: Bool { self == .handIn || self == .stranger || self == .check || self == .backfill }
+    var isFirst: Bool {
+        switch self {
+        case .handIn, .stranger, .strangerLater, .check, .backfill: true
+        case .handInContinued, .strangerContinued, .checkContinued, .backfillContinued: false
+        }
+    }
 
-    var isOfStranger: Bool { self == .stranger || self == .strangerContinued }
+    var isOfStranger: Bool { self == .stranger || self == .strangerLater || self == .strangerContinued }
 }
