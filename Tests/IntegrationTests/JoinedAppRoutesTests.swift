@@ -47,6 +47,24 @@ struct JoinedAppRoutesTests {
         }
     }
 
+    @Test("the page of a customer has what a store asked about a refund in the other app")
+    func refunds() async throws {
+        try await Self.withBoth { server, _ async throws in
+            let pushed = try await server.push(
+                ScriptedGoogle.review("GPA.1", token: "r-1", id: "90", at: TestBundle.now))
+            try await server.isFolded()
+            let (browser, cookie) = try await server.session()
+            let page = try await browser.get(
+                "/console/customers/u-1?as=link&stream=production%3Acom.example.magazine", cookie: cookie)
+
+            #expect(pushed.status == 200, "\(pushed.body)")
+            #expect(page.body.contains("Refund requests"), "\(page.body)")
+            #expect(
+                page.body.contains("/console/refunds/GPA.1?stream=production%3Acom.example.play&amp;store=google"),
+                "\(page.body)")
+        }
+    }
+
     @Test("what is given to a customer of one app counts through the other one, too")
     func granted() async throws {
         try await Self.withBoth { server, _ async throws in

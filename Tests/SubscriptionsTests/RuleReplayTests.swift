@@ -28,7 +28,7 @@ struct RuleReplayTests {
         for rule in rules {
             let id = try #require(rule.transactionId)
             switch rule.rule {
-            case .paid, .owned, .nonRenewingDuration, .graceGranted:
+            case .paid, .owned, .nonRenewingDuration, .graceGranted, .granted:
                 guard let period = rule.period else { continue }
                 periods.append(
                     Period(

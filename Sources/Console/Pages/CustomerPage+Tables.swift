@@ -9,8 +9,11 @@ extension CustomerPage {
             ? []
             : [
                 .refunds(
-                    self.refunds, name: "refunds", caption: "Refund requests",
-                    stream: address.query.first { $0.name == "stream" }?.value, at: at, empty: "")
+                    self.refunds, name: "refunds", caption: "Refund requests", at: at,
+                    stream: { request in
+                        request.stream.app == customer.identity.app
+                            ? address.query.first { $0.name == "stream" }?.value : joined?.stream.text
+                    }, empty: "")
             ]
         return [subscriptionsTable(here), historyTable(here)] + refunds + [tiesTable(here)]
     }

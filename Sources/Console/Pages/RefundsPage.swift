@@ -23,10 +23,10 @@ package struct RefundsPage: ConsolePage {
         let others = requests.filter { !$0.awaitsAnswer(at: at) }.sorted { $0.receivedAt > $1.receivedAt }
         return [
             .refunds(
-                open, name: "open", caption: "Waiting for an answer", stream: stream, at: at,
+                open, name: "open", caption: "Waiting for an answer", at: at, stream: { _ in stream },
                 empty: "No store waits for an answer."),
             .refunds(
-                others, name: "past", caption: "Answered, decided or too late", stream: stream, at: at,
+                others, name: "past", caption: "Answered, decided or too late", at: at, stream: { _ in stream },
                 empty: "None. Apple asks with CONSUMPTION_REQUEST, Google with PENDING_REFUND_REVIEW about chargebacks."
             ),
         ]
@@ -38,8 +38,10 @@ package struct RefundsPage: ConsolePage {
 }
 
 extension ConsoleTable {
+    /// - Parameter stream: The stream whose page a request has.
     static func refunds(
-        _ requests: [RefundRequest], name: String, caption: String, stream: String?, at: Instant, empty: String
+        _ requests: [RefundRequest], name: String, caption: String, at: Instant, stream: (RefundRequest) -> String?,
+        empty: String
     ) -> ConsoleTable {
         ConsoleTable(
             name, caption: caption,
@@ -51,7 +53,7 @@ extension ConsoleTable {
                 [
                     .link(
                         request.purchase.transactionId,
-                        Address("refunds", request.purchase.transactionId).with("stream", stream).with(
+                        Address("refunds", request.purchase.transactionId).with("stream", stream(request)).with(
                             "store", request.store.rawValue)),
                     .text(request.store.name), .optional(request.purchase.productId), .optional(request.reasonWords),
                     .time(request.receivedAt), .time(request.deadline), .text(request.stateWords(at: at)),

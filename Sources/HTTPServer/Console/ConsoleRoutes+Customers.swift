@@ -77,30 +77,33 @@ extension ConsoleRoutes {
                 },
                 entitlements: entitlements, explanations: unstated.map { $0.stated(by: statements) },
                 unexplained: Array(names.dropFirst(Limits.consoleExplanations)), at: at, knownAt: knownAt,
-                knownHead: knownHead, events: events, refunds: try await refunds(of: customer, events, stream),
+                knownHead: knownHead, events: events, refunds: try await refunds(of: customer, events, stream, joined),
                 joined: joined,
                 span: try Self.span(visit), address: visit.address))
     }
 
-    /// What the stores asked about refunds of a customer's purchases in a stream. Only what was refunded or asked about is
-    /// looked for, and orders of Google Play, whose notifications name no purchase.
+    /// What the stores asked about refunds of a customer's purchases, in a joined app as well. Only what was refunded or
+    /// asked about is looked for, and orders of Google Play, whose notifications name no purchase.
     private func refunds(
-        of customer: ExplainedCustomer, _ events: [StoredEvent], _ stream: StreamState
+        of customer: ExplainedCustomer, _ events: [StoredEvent], _ stream: StreamState, _ joined: CustomerPage.Joined?
     ) async throws -> [RefundRequest] {
         guard let environment = Environment(rawValue: stream.environment) else { return [] }
-        let own = customer.lines.filter { $0.joinedApp == nil }.map(\.subscription)
         func ids(_ subscriptions: [Subscription]) -> [String] {
             subscriptions.flatMap { $0.transactions.map(\.transaction.transactionId) }.suffix(Limits.consoleRefundsMax)
         }
         var found: [RefundRequest] = []
-        if events.contains(where: { $0.kind == EventKind.consumptionRequest.rawValue }) {
-            found += try await refunds.requests(
-                about: ids(own.filter(\.purchases.isEmpty)), in: StreamKey(app: stream.app, environment: environment))
-        }
-        let google = ids(own.filter { !$0.purchases.isEmpty })
-        if !google.isEmpty, environment == .production {
-            found += try await refunds.requests(
-                about: google, in: StreamKey(app: stream.app, environment: .unknown))
+        for (app, events) in [(stream.app, events), (joined?.stream.app, joined?.events ?? [])] {
+            guard let app else { continue }
+            let own = customer.lines.filter { ($0.joinedApp ?? stream.app) == app }.map(\.subscription)
+            if events.contains(where: { $0.kind == EventKind.consumptionRequest.rawValue }) {
+                found += try await refunds.requests(
+                    about: ids(own.filter(\.purchases.isEmpty)), in: StreamKey(app: app, environment: environment))
+            }
+            let google = ids(own.filter { !$0.purchases.isEmpty })
+            if !google.isEmpty, environment == .production {
+                found += try await refunds.requests(
+                    about: google, in: StreamKey(app: app, environment: .unknown))
+            }
         }
         return found.sorted { $0.receivedAt > $1.receivedAt }
     }
