@@ -6252,6 +6252,10 @@ window same_name as (
 
 comment on view analyst.store_reports is
   'Files of the stores that `subledger report import` read, with those that were replaced';
+comment on column analyst.store_reports.name is 'Name of the file, without what compression and browsers add';
+comment on column analyst.store_reports.rows is 'Number of its rows';
+comment on column analyst.store_reports.imported_at is 'When it was imported, by our clock';
+comment on column analyst.store_reports.sha256 is 'SHA-256 of the file as it was downloaded';
 comment on column analyst.store_reports.first_day is 'See subledger.store_report';
 comment on column analyst.store_reports.replaced_at is
   'When a file of the same kind and name was imported after it, so that this one does not count; null if none was';
@@ -6281,6 +6285,19 @@ where report.replaced_at is null;
 
 comment on view analyst.store_report_rows is
   'Rows of the files of the stores that count, see subledger.store_report_row';
+comment on column analyst.store_report_rows.name is 'Name of the file, see store_reports';
+comment on column analyst.store_report_rows.line is 'Line of the file';
+comment on column analyst.store_report_rows.day is 'By the store''s calendar';
+comment on column analyst.store_report_rows.event is 'What the row reports, see subledger.store_report_row';
+comment on column analyst.store_report_rows.apple_id is 'Apple''s number of the product; null for Google Play';
+comment on column analyst.store_report_rows.units is 'Negative for refunds';
+comment on column analyst.store_report_rows.amount is
+  'What customers paid for all units, in the currency unit; negative for refunds';
+comment on column analyst.store_report_rows.proceeds is 'What the developer receives, in proceeds_currency';
+comment on column analyst.store_report_rows.proceeds_currency is 'ISO 4217';
+comment on column analyst.store_report_rows.order_id is 'Order of Google Play; null for Apple';
+comment on column analyst.store_report_rows.fields is
+  'All columns by their names in the file, without city, state and postal code of the buyer';
 
 create or replace function analyst.report_differences_in(apple_zone text)
 returns table (
@@ -6502,6 +6519,8 @@ comment on column analyst.report_differences.event is 'sale or refund';
 comment on column analyst.report_differences.order_id is
   'Order of Google Play; null for Apple, whose reports name none';
 comment on column analyst.report_differences.reported_units is 'Negative for refunds';
+comment on column analyst.report_differences.our_units is 'Negative for refunds';
+comment on column analyst.report_differences.reported_amount is 'In the currency unit';
 comment on column analyst.report_differences.our_amount is
   'In the currency unit; null if the price of a purchase is unknown, as in V1';
 comment on column analyst.report_differences.reason is 'See report_differences_in';
@@ -6586,6 +6605,9 @@ join subledger.stream using (stream_id)
 where statement.kind = 'month_closed';
 
 comment on view analyst.closed_months is 'Months that `subledger close` closed, and that were not opened again';
+comment on column analyst.closed_months.closed_at is 'When it was closed, by our clock';
+comment on column analyst.closed_months.closed_by is 'The operator';
+comment on column analyst.closed_months.reason is 'Of the operator; null if none was given';
 comment on column analyst.closed_months.position is 'Last event that the figures contain';
 comment on column analyst.closed_months.event_position is
   'The event that closed the month, whose body has the figures with their signature';
@@ -6681,6 +6703,7 @@ comment on view analyst.restatements is
   'What has changed in closed months since they were closed: a row for each figure that differs, see '
   'month_figures. Empty '
   'if nothing has';
+comment on column analyst.restatements.figure is 'See month_figures';
 comment on column analyst.restatements.closed_count is 'When the month was closed';
 comment on column analyst.restatements.count is 'Now';
 comment on column analyst.restatements.closed_amount is 'When the month was closed';

@@ -196,6 +196,24 @@ package struct Database {
         }
     }
 
+    /// Runs the body with a connection for figures over the whole log, which may take minutes.
+    package func withFigures<Value>(
+        _ command: (PostgresConnection) async throws -> Value
+    ) async throws -> Value {
+        var configuration = figures
+        configuration.sessionSettings["statement_timeout"] = "0"
+        let connection = try await PostgresConnection.connect(
+            configuration, deadline: .now + Limits.connectWaitMax)
+        do {
+            let value = try await command(connection)
+            await connection.close()
+            return value
+        } catch {
+            await connection.close()
+            throw error
+        }
+    }
+
     /// Whether the reader's database user is a member of the receiver role and the database is writable.
     package func readerMayAppend() async throws -> Bool {
         try await withConnection(.reader) { connection in

@@ -2,7 +2,6 @@ import ArgumentParser
 import Encoding
 import EventLog
 import Foundation
-import Postgres
 import Readers
 import Server
 import Subscriptions
@@ -75,7 +74,10 @@ struct CloseCommand: AsyncParsableCommand {
             try await Database.withExisting(settings, logger: logger) { database in
                 try await database.check([.receiver, .reader])
                 let signer = try settings.headKey()
-                let all = try await figures(database)
+                let all = try await database.withFigures { connection in
+                    try await MonthFigures.all(
+                        of: month, app: app, in: environment?.value ?? .production, on: connection)
+                }
                 guard !all.isEmpty else {
                     throw Refused(description: "the log has no events of this app and environment")
                 }
@@ -114,22 +116,6 @@ struct CloseCommand: AsyncParsableCommand {
         return Instant(
             year: number == 12 ? year + 1 : year, month: number == 12 ? 1 : number + 1, day: 1, hour: 0, minute: 0,
             second: 0)
-    }
-
-    /// Figures over the whole log may take longer than those of the console.
-    private func figures(_ database: Database) async throws -> [MonthFigures] {
-        var configuration = database.figures
-        configuration.sessionSettings["statement_timeout"] = "0"
-        let connection = try await PostgresConnection.connect(configuration, deadline: .now + .seconds(30))
-        do {
-            let figures = try await MonthFigures.all(
-                of: month, app: app, in: environment?.value ?? .production, on: connection)
-            await connection.close()
-            return figures
-        } catch {
-            await connection.close()
-            throw error
-        }
     }
 
     private func state(

@@ -70,8 +70,11 @@ struct ReportDifferences: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            let differences = try await database.withConnection(.reader) { connection in
-                try await StoreReports.differences(zone: zone, month: month, on: connection)
+            let settings = Settings(flags: database.values)
+            let differences = try await Database.withExisting(settings, logger: try settings.logger()) { database in
+                try await database.withFigures { connection in
+                    try await StoreReports.differences(zone: zone, month: month, on: connection)
+                }
             }
             for line in differences.lines { print(line) }
             let reasons = differences.reasons.map { ", \($0.reason) \($0.count)" }.joined()
