@@ -203,7 +203,8 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "PlayStore", "Postgres", "Simulation", "Subscriptions",
+                "AppStore", "Encoding", "EventLog", "PlayStore", "Postgres", "Simulation", "SubledgerClient",
+                "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),

@@ -1,6 +1,7 @@
 import EventLog
 import Foundation
 import HTTPTypes
+import SubledgerClient
 import TestSupport
 import Testing
 
@@ -70,8 +71,7 @@ final class ConsoleBrowser: Sendable {
         if body != nil { request.setValue("application/x-www-form-urlencoded", forHTTPHeaderField: "Content-Type") }
         if let cookie { request.setValue(cookie, forHTTPHeaderField: "Cookie") }
         if let origin, !origin.isEmpty { request.setValue(origin, forHTTPHeaderField: "Origin") }
-        let (data, response) = try await session.data(for: request)
-        guard let http = response as? HTTPURLResponse else { throw URLError(.badServerResponse) }
+        let (data, http) = try await session.answer(to: request)
         var headers: [String: String] = [:]
         for (name, value) in http.allHeaderFields { headers["\(name)".lowercased()] = "\(value)" }
         return Page(status: http.statusCode, headers: headers, body: String(decoding: data, as: UTF8.self))

@@ -1,4 +1,5 @@
 import Foundation
+import SubledgerClient
 
 #if canImport(FoundationNetworking)
     import FoundationNetworking
@@ -72,8 +73,7 @@ package struct HTTPClient: Sendable {
     }
 
     private static func answer(to request: URLRequest) async throws -> HTTPAnswer {
-        let (data, response) = try await URLSession.shared.data(for: request)
-        guard let http = response as? HTTPURLResponse else { throw URLError(.badServerResponse) }
+        let (data, http) = try await URLSession.shared.answer(to: request)
         var headers: [String: String] = [:]
         for (name, value) in http.allHeaderFields { headers["\(name)".lowercased()] = "\(value)" }
         return HTTPAnswer(status: http.statusCode, headers: headers, body: String(decoding: data, as: UTF8.self))
