@@ -1,4 +1,5 @@
 import AppStore
+import Crypto
 import Encoding
 import EventLog
 import Foundation
@@ -150,7 +151,8 @@ struct SimulatedLog {
             let link = ProvenLink(
                 stream: StreamKey(app: app, environment: .sandbox),
                 event: statement.event(environment: .sandbox, app: app, receivedAt: step.statement.sentAt),
-                evidence: Evidence(statement.canonicalText), bodyDigest: statement.digest)
+                evidence: Evidence(statement.canonicalText),
+                bodyDigest: Array(SHA256.hash(data: statement.canonicalText)))
             _ = try await appender.append(PreparedEvent(link, receivedAt: step.statement.sentAt))
         }
         await appender.stop()

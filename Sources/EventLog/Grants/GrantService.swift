@@ -41,21 +41,19 @@ package struct GrantService: Sendable {
     ///
     /// - Throws: ``ReadError``.
     package func standing(_ id: String, in stream: StreamKey) async throws(ReadError) -> Standing? {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.standing,
-                [
-                    Parameter(stream.app), Parameter(stream.environment.rawValue),
-                    Parameter(GrantStatement.key(of: id).id.text),
-                ], deadline: .now + Limits.readWaitMax)
+        try await pool.read(
+            Statements.standing,
+            [
+                Parameter(stream.app), Parameter(stream.environment.rawValue),
+                Parameter(GrantStatement.key(of: id).id.text),
+            ], within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
             guard let row = rows.first else { return nil }
             let body: JSONB = try row.value(at: 0)
             guard let document = try? JSONDocument(body.utf8), let grant = GrantStatement(body: document.root) else {
                 throw PostgresError(.decoding)
             }
             return Standing(grant: grant, position: try row.value(at: 1), receivedAt: try row.value(at: 2))
-        } catch {
-            throw ReadError(error)
         }
     }
 
@@ -135,12 +133,10 @@ package struct GrantService: Sendable {
     ///
     /// - Throws: ``ReadError``.
     package func isGiven(_ entitlement: String, by app: String) async throws(ReadError) -> Bool {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.isGiven, [Parameter(app), Parameter(entitlement)], deadline: .now + Limits.readWaitMax)
+        try await pool.read(
+            Statements.isGiven, [Parameter(app), Parameter(entitlement)], within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
             return try rows.first?.value(at: 0) ?? false
-        } catch {
-            throw ReadError(error)
         }
     }
 
@@ -150,8 +146,10 @@ package struct GrantService: Sendable {
         _ receivedAt: Instant
     ) async throws -> Outcome {
         let receivedAt = max(receivedAt, standing?.receivedAt.advanced(byMilliseconds: 1) ?? receivedAt)
-        let event = GrantEvent(grant, source: source, stream: stream, receivedAt: receivedAt)
-        let appended = try await appender.append(PreparedEvent(event, receivedAt: receivedAt))
+        let stated = StatedEvent(
+            grant.event(source: source, environment: stream.environment, app: stream.app, receivedAt: receivedAt),
+            text: grant.canonicalText, stream: stream)
+        let appended = try await appender.append(PreparedEvent(stated, receivedAt: receivedAt))
         return .stated(position: appended.position, isNew: appended.isNew)
     }
 

@@ -1,23 +1,6 @@
 import Encoding
 import Subscriptions
 
-/// Customer links that an authenticated backend sent to the private listener. Only ``LinkService`` creates them.
-struct LinkEvent: ProvenEvent {
-    let stream: StreamKey
-    let event: Event
-    let evidence: Evidence
-    let bodyDigest: [UInt8]
-    /// Nil: links are authenticated by the private listener and not signed.
-    var chain: SigningChain? { nil }
-
-    fileprivate init(_ statement: LinkStatement, stream: StreamKey, receivedAt: Instant) {
-        self.stream = stream
-        event = statement.event(environment: stream.environment, app: stream.app, receivedAt: receivedAt)
-        evidence = Evidence(statement.canonicalText)
-        bodyDigest = statement.digest
-    }
-}
-
 /// Appends customer links to the log unless they equal the current ones, or name what another customer owns and may
 /// keep.
 package struct LinkService: Sendable {
@@ -122,8 +105,10 @@ package struct LinkService: Sendable {
         _ statement: LinkStatement, in stream: StreamKey, receivedAt: Instant
     ) async -> Result<Outcome, AppendError> {
         do throws(AppendError) {
-            let appended = try await appender.append(
-                PreparedEvent(LinkEvent(statement, stream: stream, receivedAt: receivedAt), receivedAt: receivedAt))
+            let stated = StatedEvent(
+                statement.event(environment: stream.environment, app: stream.app, receivedAt: receivedAt),
+                text: statement.canonicalText, stream: stream)
+            let appended = try await appender.append(PreparedEvent(stated, receivedAt: receivedAt))
             return .success(.stated(position: appended.position, isNew: appended.isNew))
         } catch {
             return .failure(error)

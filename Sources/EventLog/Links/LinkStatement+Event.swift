@@ -1,4 +1,3 @@
-import Crypto
 import Encoding
 import Subscriptions
 
@@ -6,12 +5,8 @@ extension LinkStatement {
     /// The statement as an event of the log. Its dedupe key is the SHA-256 of the statement and its time of receipt, so
     /// the same statement received at another time is a different event.
     package func event(environment: Environment, app: String?, receivedAt: Instant) -> Event {
-        let stated = canonicalText + Array(" \(receivedAt.milliseconds)".utf8)
-        return event(
+        event(
             environment: environment, app: app, receivedAt: receivedAt,
-            dedupeKey: DedupeKey(bytes: Array(SHA256.hash(data: stated))))
+            dedupeKey: DedupeKey(of: canonicalText, at: receivedAt))
     }
-
-    /// SHA-256 of the canonical text.
-    package var digest: [UInt8] { Array(SHA256.hash(data: canonicalText)) }
 }

@@ -1,32 +1,13 @@
-import Crypto
 import Encoding
 import Postgres
 import Subscriptions
 
-/// A month that an operator closes, or opens again. Only ``MonthClosings`` creates them.
-struct ClosingEvent: ProvenEvent {
-    let stream: StreamKey
-    let event: Event
-    let evidence: Evidence
-    let bodyDigest: [UInt8]
-    /// Nil: the signature of the head key is part of the statement.
-    var chain: SigningChain? { nil }
-
-    init(_ closing: MonthClosing, stream: StreamKey, receivedAt: Instant) {
-        self.stream = stream
-        event = closing.event(environment: stream.environment, app: stream.app, receivedAt: receivedAt)
-        evidence = Evidence(closing.canonicalText)
-        bodyDigest = Array(SHA256.hash(data: closing.canonicalText))
-    }
-}
-
 extension MonthClosing {
-    /// The statement as an event of the log. Its dedupe key is the SHA-256 of the statement and the time.
+    /// The statement as an event of the log.
     package func event(environment: Environment, app: String?, receivedAt: Instant) -> Event {
-        let stated = canonicalText + Array(" \(receivedAt.milliseconds)".utf8)
-        return event(
+        event(
             environment: environment, app: app, receivedAt: receivedAt,
-            dedupeKey: DedupeKey(bytes: Array(SHA256.hash(data: stated))))
+            dedupeKey: DedupeKey(of: canonicalText, at: receivedAt))
     }
 
     /// Signed by the operator's head key.
@@ -74,12 +55,16 @@ package struct MonthClosings: Sendable {
     package func state(_ closing: MonthClosing, in stream: StreamKey, receivedAt: Instant) async throws -> Outcome {
         try await pool.holding(.writes, in: stream) {
             connection async throws(PostgresError) -> Result<Outcome, AppendError> in
-            let closedAt = try await Self.closedAt(closing.month, in: stream, connection)
+            let closedAt = try Self.closedAt(
+                in: try await connection.query(
+                    Statements.standing, Self.parameters(closing.month, stream), deadline: .now + Limits.readWaitMax))
             if closing.action == .close, let closedAt { return .success(.closedAlready(at: closedAt)) }
             if closing.action == .reopen, closedAt == nil { return .success(.notClosed) }
             do throws(AppendError) {
-                let event = ClosingEvent(closing, stream: stream, receivedAt: receivedAt)
-                let appended = try await appender.append(PreparedEvent(event, receivedAt: receivedAt))
+                let stated = StatedEvent(
+                    closing.event(environment: stream.environment, app: stream.app, receivedAt: receivedAt),
+                    text: closing.canonicalText, stream: stream)
+                let appended = try await appender.append(PreparedEvent(stated, receivedAt: receivedAt))
                 return .success(.stated(position: appended.position))
             } catch {
                 return .failure(error)
@@ -91,22 +76,18 @@ package struct MonthClosings: Sendable {
     ///
     /// - Throws: ``ReadError``.
     package func closedAt(_ month: String, in stream: StreamKey) async throws(ReadError) -> Instant? {
-        do throws(PostgresError) {
-            return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
-                (connection) async throws(PostgresError) -> Instant? in
-                try await Self.closedAt(month, in: stream, connection)
-            }
-        } catch {
-            throw ReadError(error)
+        try await pool.read(
+            Statements.standing, Self.parameters(month, stream), within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
+            return try Self.closedAt(in: rows)
         }
     }
 
-    private static func closedAt(
-        _ month: String, in stream: StreamKey, _ connection: PostgresConnection
-    ) async throws(PostgresError) -> Instant? {
-        let rows = try await connection.query(
-            Statements.standing, [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(month)],
-            deadline: .now + Limits.readWaitMax)
+    private static func parameters(_ month: String, _ stream: StreamKey) -> [Parameter] {
+        [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(month)]
+    }
+
+    private static func closedAt(in rows: RowSet) throws(PostgresError) -> Instant? {
         guard let row = rows.first else { return nil }
         let kind: String = try row.value(at: 0)
         return kind == EventKind.monthClosed.rawValue ? try row.value(at: 1) : nil

@@ -100,8 +100,10 @@ package struct WriteLog: Sendable {
         _ write: StoreWrite, in stream: StreamKey, receivedAt: Instant
     ) async -> Result<Placed, AppendError> {
         do throws(AppendError) {
-            let appended = try await appender.append(
-                PreparedEvent(WriteEvent(write, stream: stream, receivedAt: receivedAt), receivedAt: receivedAt))
+            let stated = StatedEvent(
+                write.event(environment: stream.environment, app: stream.app, receivedAt: receivedAt),
+                text: write.canonicalText, stream: stream)
+            let appended = try await appender.append(PreparedEvent(stated, receivedAt: receivedAt))
             return .success(Placed(write: write, position: appended.position, receivedAt: receivedAt))
         } catch {
             return .failure(error)

@@ -5,7 +5,7 @@ import Encoding
 /// It is a period like a purchase's, with an id of its own and without a payer: a later statement about the grant replaces
 /// an earlier one. The customer has it by a link.
 package struct GrantStatement: Sendable, Hashable {
-    /// Chosen by whoever gives it.
+    /// Chosen by the one who gives it.
     package let id: String
     /// The backend's own id.
     package let customerId: ByteString
@@ -15,7 +15,7 @@ package struct GrantStatement: Sendable, Hashable {
     package let until: Instant?
     /// Recorded, and shown to people.
     package let reason: String
-    /// Who gave it or took it back; nil if nobody says.
+    /// Who gave it or took it back; nil if it is not stated.
     package let by: String?
     /// Whether it takes the grant back, from ``until`` on.
     package let isRevocation: Bool

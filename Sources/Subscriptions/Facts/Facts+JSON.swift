@@ -125,8 +125,8 @@ private struct FactReader: FieldVisitor {
 }
 
 /// The facts of one event as stored in the log: `{"transactions":[…],"renewals":[…]}`, with `"accountDeletions":[…]` if
-/// an Apple Account was deleted, `"purchases":[…]` if Google reported some, `"link":{…}` if a backend sent one,
-/// `"write":{…}` if an operator asks for a change and `"closing":{…}` if one closes a month.
+/// an Apple Account was deleted, `"purchases":[…]` if Google reported some, `"link":{…}` if a backend sent one and
+/// `"write":{…}` if an operator asks for a change.
 package struct Facts: Sendable, Hashable {
     package var transactions: [Transaction]
     package var renewals: [RenewalInfo]
@@ -136,12 +136,10 @@ package struct Facts: Sendable, Hashable {
     package var purchases: [PurchaseFact]
     package var link: LinkStatement?
     package var write: StoreWrite?
-    package var closing: MonthClosing?
 
     package init(
         transactions: [Transaction], renewals: [RenewalInfo], accountDeletions: [String] = [],
-        purchases: [PurchaseFact] = [], link: LinkStatement? = nil, write: StoreWrite? = nil,
-        closing: MonthClosing? = nil
+        purchases: [PurchaseFact] = [], link: LinkStatement? = nil, write: StoreWrite? = nil
     ) {
         self.transactions = transactions
         self.renewals = renewals
@@ -149,7 +147,6 @@ package struct Facts: Sendable, Hashable {
         self.purchases = purchases
         self.link = link
         self.write = write
-        self.closing = closing
     }
 
     package init(json: JSONValue) throws(FactsError) {
@@ -162,7 +159,6 @@ package struct Facts: Sendable, Hashable {
         for element in json["purchases"]?.elements ?? [] { purchases.append(try PurchaseFact(json: element)) }
         if let json = json["link"] { link = try LinkStatement(json: json) }
         if let json = json["write"] { write = try StoreWrite(json: json) }
-        if let json = json["closing"] { closing = try MonthClosing(json: json) }
     }
 
     package func writeMembers(to writer: inout JSONWriter) {
@@ -187,10 +183,6 @@ package struct Facts: Sendable, Hashable {
         if let write {
             writer.key("write")
             write.write(to: &writer)
-        }
-        if let closing {
-            writer.key("closing")
-            closing.write(to: &writer)
         }
     }
 
@@ -237,13 +229,18 @@ extension Event {
     package var facts: Facts {
         Facts(
             transactions: transactions, renewals: renewals, accountDeletions: accountDeletions, purchases: purchases,
-            link: link, write: write, closing: closing)
+            link: link, write: write)
     }
 
-    /// Writes the members that the log stores as facts: the projected facts, and under `notification` all other fields.
+    /// Writes the members that the log stores as facts: the projected facts, under `notification` all other fields, and
+    /// under `closing` a closed month.
     package func writeFacts(to writer: inout JSONWriter) {
         facts.writeMembers(to: &writer)
         writer.member("notification", details)
+        if let closing {
+            writer.key("closing")
+            closing.write(to: &writer)
+        }
     }
 
     /// Writes the members that `inspect` prints.

@@ -47,8 +47,8 @@ package struct EventVerifier: Sendable {
             return Result(problem: error.description)
         }
         switch EventSource(rawValue: stored.source) {
-        case .backend: return checkStatement(body, stored)
-        case .operator: return checkWrite(body, stored)
+        case .backend: return checkStatement(body, stored, .backend)
+        case .operator: return checkStatement(body, stored, .operator)
         case .appleReceipt: return checkAnswer(body, stored)
         case .appleDevice: return await checkSigned(body, stored, .appleDevice)
         case .appleAPI: return await checkSigned(body, stored, .appleAPI)
@@ -91,53 +91,30 @@ package struct EventVerifier: Sendable {
         return Result(event)
     }
 
-    /// Checks customer links of a backend: the body is the canonical JSON and not signed.
-    private func checkStatement(_ body: [UInt8], _ stored: AuditedEvent) -> Result {
-        if let json = try? JSONDocument(body).root, GrantStatement.isGrant(json) {
-            return checkGrant(json, body, stored, .backend)
-        }
-        guard let json = try? JSONDocument(body).root, let statement = try? LinkStatement(json: json) else {
-            return Result(problem: "body cannot be decoded: expected customer links")
-        }
-        guard statement.canonicalText == body else { return Result(problem: "body is not in canonical form") }
-        let event = statement.event(environment: stream.environment, app: stream.app, receivedAt: stored.receivedAt)
-        if let column = differingColumn(stored, event) {
-            return Result(problem: "\(column) does not match the body")
-        }
-        return stored.isUnsigned ? Result(event) : Result(problem: "chain_id does not match the body")
-    }
-
-    /// Checks access that was given by hand: the body is the canonical JSON and not signed.
-    private func checkGrant(
-        _ json: JSONValue, _ body: [UInt8], _ stored: AuditedEvent, _ source: EventSource
-    ) -> Result {
-        guard let grant = GrantStatement(body: json) else {
-            return Result(problem: "body cannot be decoded: expected a grant")
-        }
-        guard grant.canonicalText == body else { return Result(problem: "body is not in canonical form") }
-        let event = grant.event(
-            source: source, environment: stream.environment, app: stream.app, receivedAt: stored.receivedAt)
-        if let column = differingColumn(stored, event) {
-            return Result(problem: "\(column) does not match the body")
-        }
-        return stored.isUnsigned ? Result(event) : Result(problem: "chain_id does not match the body")
-    }
-
-    /// Checks a request of an operator, or its answer: the body is the canonical JSON and not signed.
-    private func checkWrite(_ body: [UInt8], _ stored: AuditedEvent) -> Result {
-        if let json = try? JSONDocument(body).root, GrantStatement.isGrant(json) {
-            return checkGrant(json, body, stored, .operator)
-        }
+    /// Checks what a backend or an operator stated: the body is the canonical JSON and not signed.
+    private func checkStatement(_ body: [UInt8], _ stored: AuditedEvent, _ source: EventSource) -> Result {
+        let json = try? JSONDocument(body).root
+        let (environment, app, time) = (stream.environment, stream.app, stored.receivedAt)
         let canonical: [UInt8]
         let event: Event
-        if let json = try? JSONDocument(body).root, MonthClosing.isClosing(json),
-            let closing = try? MonthClosing(json: json)
-        {
+        if let json, GrantStatement.isGrant(json) {
+            guard let grant = GrantStatement(body: json) else {
+                return Result(problem: "body cannot be decoded: expected a grant")
+            }
+            canonical = grant.canonicalText
+            event = grant.event(source: source, environment: environment, app: app, receivedAt: time)
+        } else if source == .backend {
+            guard let json, let links = try? LinkStatement(json: json) else {
+                return Result(problem: "body cannot be decoded: expected customer links")
+            }
+            canonical = links.canonicalText
+            event = links.event(environment: environment, app: app, receivedAt: time)
+        } else if let json, MonthClosing.isClosing(json), let closing = try? MonthClosing(json: json) {
             canonical = closing.canonicalText
-            event = closing.event(environment: stream.environment, app: stream.app, receivedAt: stored.receivedAt)
-        } else if let json = try? JSONDocument(body).root, let write = try? StoreWrite(json: json) {
+            event = closing.event(environment: environment, app: app, receivedAt: time)
+        } else if let json, let write = try? StoreWrite(json: json) {
             canonical = write.canonicalText
-            event = write.event(environment: stream.environment, app: stream.app, receivedAt: stored.receivedAt)
+            event = write.event(environment: environment, app: app, receivedAt: time)
         } else {
             return Result(problem: "body cannot be decoded: expected a request of an operator, or a closed month")
         }
