@@ -36,6 +36,34 @@ extension HTMLWriter {
         void("input", [.text(.type, "hidden"), .text(.name, name), .text(.value, value)])
     }
 
+    /// Writes a line of text to fill in, with its label.
+    package mutating func field(_ name: String, _ label: String, isRequired: Bool) {
+        element("label") { html in
+            html.text(label)
+            html.void(
+                "input",
+                [.text(.name, name), .text(.type, "text"), .text(.autocomplete, "off")]
+                    + (isRequired ? [.flag(.required)] : []))
+        }
+    }
+
+    /// Writes a list of which one is chosen, with its label.
+    ///
+    /// - Parameter chosen: The value that is chosen at first; nil for the first one.
+    package mutating func choice(
+        _ name: String, _ label: String, _ options: [(value: String, text: String)], chosen: String? = nil
+    ) {
+        element("label") { html in
+            html.text(label)
+            html.element("select", [.text(.name, name)]) { html in
+                for (value, text) in options {
+                    html.element(
+                        "option", [.text(.value, value)] + (value == chosen ? [.flag(.selected)] : []), text: text)
+                }
+            }
+        }
+    }
+
     /// Writes a term and its description, within `<dl>`.
     package mutating func item(_ term: String, _ content: (inout HTMLWriter) -> Void) {
         element("div") { html in

@@ -1,7 +1,7 @@
 import Encoding
 import Readers
 
-/// What an act would do, before somebody confirms it.
+/// What an act would do, before it is confirmed.
 package struct ActPage: ConsolePage {
     package let title: String
     /// A sentence each.
@@ -48,9 +48,7 @@ package struct ActPage: ConsolePage {
                 html.item("By") { $0.text(by) }
             }
         }
-        html.element("form", [.text(.method, "post"), .action(action), .class("filters")]) { html in
-            html.hidden("csrf", frame.csrf)
-            if let stream = frame.stream { html.hidden("stream", stream.text) }
+        frame.form(action, to: &html) { html in
             for (name, value) in fields { html.hidden(name, value) }
             if let reason { html.hidden("reason", reason) }
             html.element("button", [.class("primary")], text: button)

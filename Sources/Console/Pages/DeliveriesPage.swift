@@ -115,22 +115,11 @@ package struct DeliveriesPage: ConsolePage {
             html.element("form", [.text(.method, "post"), .action(Address("deliveries")), .class("filters")]) { html in
                 html.hidden("csrf", frame.csrf)
                 if let stream { html.hidden("stream", stream) }
-                for (name, label) in [("url", "URL"), ("kinds", "Kinds of changes, with commas; empty for all")] {
-                    html.element("label") { html in
-                        html.text(label)
-                        html.void(
-                            "input",
-                            [.text(.name, name), .text(.type, "text"), .text(.autocomplete, "off")]
-                                + (name == "url" ? [.flag(.required)] : []))
-                    }
-                }
-                html.element("label") { html in
-                    html.text("Signature")
-                    html.element("select", [.text(.name, "signature")]) { html in
-                        html.element("option", [.text(.value, "v1a")], text: "v1a: the server's key, which is public")
-                        html.element("option", [.text(.value, "v1")], text: "v1: a secret of its own")
-                    }
-                }
+                html.field("url", "URL", isRequired: true)
+                html.field("kinds", "Kinds of changes, with commas; empty for all", isRequired: false)
+                html.choice(
+                    "signature", "Signature",
+                    [("v1a", "v1a: the server's key, which is public"), ("v1", "v1: a secret of its own")])
                 html.element("button", [.class("primary")], text: "Add")
             }
         }
@@ -248,10 +237,10 @@ package struct DeliveryPage: ConsolePage {
             }
             act(isDisabled ? "enable" : "disable", isDisabled ? "Enable" : "Disable", in: frame, to: &html) { _ in }
             act("replay-after", "Deliver everything after a message again", in: frame, to: &html) { html in
-                Self.input("after", "Message, from 0 to \(endpoint.head)", to: &html)
+                html.field("after", "Message, from 0 to \(endpoint.head)", isRequired: true)
             }
             act("replay-failed", "Deliver what was given up again", in: frame, to: &html) { html in
-                Self.input("failedSince", "Given up at or after, UTC, such as 2026-10-03 03:44", to: &html)
+                html.field("failedSince", "Given up at or after, UTC, such as 2026-10-03 03:44", isRequired: true)
             }
         }
     }
@@ -269,15 +258,6 @@ package struct DeliveryPage: ConsolePage {
             html.hidden("do", name)
             fields(&html)
             html.element("button", text: label)
-        }
-    }
-
-    private static func input(_ name: String, _ label: String, to html: inout HTMLWriter) {
-        html.element("label") { html in
-            html.text(label)
-            html.void(
-                "input",
-                [.text(.name, name), .text(.type, "text"), .text(.autocomplete, "off"), .flag(.required)])
         }
     }
 }

@@ -60,9 +60,10 @@ struct GrantSection: Sendable {
                 }
             }
             guard frame.mayAct, isInForce, grant.joinedApp == nil, let customerId else { return }
-            form(customerId, "revoke", in: frame, to: &html) { html in
+            frame.form(Address("customers", customerId, "grants"), to: &html) { html in
+                html.hidden("do", "revoke")
                 html.hidden("grant", statement.id)
-                Self.input("reason", "Reason", isRequired: true, to: &html)
+                html.field("reason", "Reason", isRequired: true)
                 html.element("button", [.text(.label, "Take \(statement.entitlement) back…")], text: "Take back…")
             }
         }
@@ -75,19 +76,12 @@ struct GrantSection: Sendable {
                 text: "Access can be given to customers of your backend: link this id to one first.")
             return
         }
-        form(customerId, "give", in: frame, to: &html) { html in
-            Self.input("entitlement", "Entitlement", isRequired: true, to: &html)
-            html.element("label") { html in
-                html.text("How long")
-                html.element("select", [.text(.name, "length")]) { html in
-                    for (value, text) in Self.lengths {
-                        html.element(
-                            "option", [.text(.value, value)] + (value == "10" ? [.flag(.selected)] : []), text: text)
-                    }
-                }
-            }
-            Self.input("until", "Or until, UTC, such as 2026-10-03", isRequired: false, to: &html)
-            Self.input("reason", "Reason", isRequired: true, to: &html)
+        frame.form(Address("customers", customerId, "grants"), to: &html) { html in
+            html.hidden("do", "give")
+            html.field("entitlement", "Entitlement", isRequired: true)
+            html.choice("length", "How long", Self.lengths, chosen: "10")
+            html.field("until", "Or until, UTC, such as 2026-10-03", isRequired: false)
+            html.field("reason", "Reason", isRequired: true)
             html.element("button", text: "Give access…")
         }
     }
@@ -96,29 +90,4 @@ struct GrantSection: Sendable {
         ("1", "1 day"), ("3", "3 days"), ("7", "7 days"), ("10", "10 days"), ("14", "14 days"), ("30", "30 days"),
         ("90", "90 days"), ("365", "365 days"), ("ever", "for ever"),
     ]
-
-    private func form(
-        _ customerId: String, _ name: String, in frame: PageFrame, to html: inout HTMLWriter,
-        fields: (inout HTMLWriter) -> Void
-    ) {
-        let form: [Attribute] = [
-            .text(.method, "post"), .action(Address("customers", customerId, "grants")), .class("filters"),
-        ]
-        html.element("form", form) { html in
-            html.hidden("csrf", frame.csrf)
-            if let stream = frame.stream { html.hidden("stream", stream.text) }
-            html.hidden("do", name)
-            fields(&html)
-        }
-    }
-
-    private static func input(_ name: String, _ label: String, isRequired: Bool, to html: inout HTMLWriter) {
-        html.element("label") { html in
-            html.text(label)
-            html.void(
-                "input",
-                [.text(.name, name), .text(.type, "text"), .text(.autocomplete, "off")]
-                    + (isRequired ? [.flag(.required)] : []))
-        }
-    }
 }

@@ -137,43 +137,20 @@ package struct RefundPage: ConsolePage {
                         ? "Answering needs a token of scope operate." : "This server has no key to answer the store.")
                 return
             }
-            let form: [Attribute] = [
-                .text(.method, "post"), .action(Address("refunds", request.purchase.transactionId)), .class("filters"),
-            ]
-            html.element("form", form) { html in
-                html.hidden("csrf", frame.csrf)
-                if let stream = frame.stream { html.hidden("stream", stream.text) }
+            frame.form(Address("refunds", request.purchase.transactionId), to: &html) { html in
                 html.hidden("store", request.store.rawValue)
                 html.hidden("do", "answer")
-                Self.choice(
-                    "consented", "The customer has consented", [("", "choose"), ("yes", "yes"), ("no", "no")], to: &html
-                )
-                Self.choice("sample", "Sample or trial before", [("no", "no"), ("yes", "yes")], to: &html)
-                Self.choice(
+                html.choice(
+                    "consented", "The customer has consented", [("", "choose"), ("yes", "yes"), ("no", "no")])
+                html.choice("sample", "Sample or trial before", [("no", "no"), ("yes", "yes")])
+                html.choice(
                     "delivery", "Delivered",
-                    ConsumptionAnswer.Delivery.allCases.map { ($0.rawValue, $0.words) }, to: &html)
-                html.element("label") { html in
-                    html.text("Used, in percent, if known")
-                    html.void(
-                        "input",
-                        [.text(.name, "percentage"), .text(.type, "text"), .text(.autocomplete, "off")])
-                }
-                Self.choice(
+                    ConsumptionAnswer.Delivery.allCases.map { ($0.rawValue, $0.words) })
+                html.field("percentage", "Used, in percent, if known", isRequired: false)
+                html.choice(
                     "preference", "You prefer",
-                    [("", "nothing")] + ConsumptionAnswer.RefundPreference.allCases.map { ($0.rawValue, $0.words) },
-                    to: &html)
+                    [("", "nothing")] + ConsumptionAnswer.RefundPreference.allCases.map { ($0.rawValue, $0.words) })
                 html.element("button", text: "Answer…")
-            }
-        }
-    }
-
-    private static func choice(
-        _ name: String, _ label: String, _ options: [(value: String, text: String)], to html: inout HTMLWriter
-    ) {
-        html.element("label") { html in
-            html.text(label)
-            html.element("select", [.text(.name, name)]) { html in
-                for (value, text) in options { html.element("option", [.text(.value, value)], text: text) }
             }
         }
     }

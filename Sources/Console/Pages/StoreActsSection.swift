@@ -50,7 +50,8 @@ struct StoreActsSection: Sendable {
                 }
             }
             guard canAsk, asked.write.isOpen, let fields = asked.write.change.fields else { return }
-            form(in: frame, to: &html) { html in
+            frame.form(Address("subscriptions", subscription.originalTransactionId), to: &html) { html in
+                html.hidden("do", "preview")
                 for (name, value) in fields { html.hidden(name, value) }
                 html.hidden("reason", asked.write.reason)
                 html.element("button", text: "Ask again…")
@@ -62,13 +63,12 @@ struct StoreActsSection: Sendable {
 
     private func writeAppleForms(in frame: PageFrame, to html: inout HTMLWriter) {
         act(.extend, "Extend…", in: frame, to: &html) { html in
-            Self.input("days", "Free days, 1 to 90", to: &html)
-            Self.choice(
-                "code", "Reason for Apple", StoreWrite.ExtensionReason.allCases.map { ($0.rawValue, $0.rawValue) },
-                to: &html)
+            html.field("days", "Free days, 1 to 90", isRequired: true)
+            html.choice(
+                "code", "Reason for Apple", StoreWrite.ExtensionReason.allCases.map { ($0.rawValue, $0.rawValue) })
         }
         act(.setAccountToken, "Set account token…", in: frame, to: &html) { html in
-            Self.input("token", "Account token, a UUID", to: &html)
+            html.field("token", "Account token, a UUID", isRequired: true)
         }
     }
 
@@ -77,16 +77,16 @@ struct StoreActsSection: Sendable {
         if purchase?.isSubscription == true {
             act(.cancel, "Stop the renewal…", in: frame, to: &html) { _ in }
             act(.defer, "Move the next charge…", in: frame, to: &html) { html in
-                Self.input("days", "By days, 1 to 365", to: &html)
+                html.field("days", "By days, 1 to 365", isRequired: true)
             }
             act(.revoke, "End access with a refund…", in: frame, to: &html) { html in
-                Self.choice(
-                    "refund", "Refund", [("full", "the whole period"), ("prorated", "the rest of it")], to: &html)
+                html.choice(
+                    "refund", "Refund", [("full", "the whole period"), ("prorated", "the rest of it")])
             }
         }
         guard purchase?.latestOrderId != nil else { return }
         act(.refund, "Refund the last order…", in: frame, to: &html) { html in
-            Self.choice("revokes", "Access", [("no", "stays"), ("yes", "ends")], to: &html)
+            html.choice("revokes", "Access", [("no", "stays"), ("yes", "ends")])
         }
     }
 
@@ -94,43 +94,12 @@ struct StoreActsSection: Sendable {
         _ action: StoreWrite.Action, _ label: String, in frame: PageFrame, to html: inout HTMLWriter,
         fields: (inout HTMLWriter) -> Void
     ) {
-        form(in: frame, to: &html) { html in
+        frame.form(Address("subscriptions", subscription.originalTransactionId), to: &html) { html in
+            html.hidden("do", "preview")
             html.hidden("act", action.rawValue)
             fields(&html)
-            Self.input("reason", "Reason, which is recorded", to: &html)
+            html.field("reason", "Reason, which is recorded", isRequired: true)
             html.element("button", text: label)
-        }
-    }
-
-    private func form(in frame: PageFrame, to html: inout HTMLWriter, fields: (inout HTMLWriter) -> Void) {
-        let form: [Attribute] = [
-            .text(.method, "post"), .action(Address("subscriptions", subscription.originalTransactionId)),
-            .class("filters"),
-        ]
-        html.element("form", form) { html in
-            html.hidden("csrf", frame.csrf)
-            if let stream = frame.stream { html.hidden("stream", stream.text) }
-            html.hidden("do", "preview")
-            fields(&html)
-        }
-    }
-
-    private static func input(_ name: String, _ label: String, to html: inout HTMLWriter) {
-        html.element("label") { html in
-            html.text(label)
-            html.void(
-                "input", [.text(.name, name), .text(.type, "text"), .text(.autocomplete, "off"), .flag(.required)])
-        }
-    }
-
-    private static func choice(
-        _ name: String, _ label: String, _ options: [(value: String, text: String)], to html: inout HTMLWriter
-    ) {
-        html.element("label") { html in
-            html.text(label)
-            html.element("select", [.text(.name, name)]) { html in
-                for (value, text) in options { html.element("option", [.text(.value, value)], text: text) }
-            }
         }
     }
 }
