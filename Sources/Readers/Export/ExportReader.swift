@@ -60,27 +60,16 @@ package struct ExportReader: Sendable {
                     Parameter(stream.id), Parameter(start ?? 0),
                     Parameter(isEvents ? stream.mark.position : stream.mark.change), limit,
                 ])
-        case .customers:
-            let key = after ?? ["", ""]
-            let common = [Parameter(stream.id), Parameter(key[0]), Parameter(key[1]), limit]
-            rows =
-                if let since {
-                    try await query(
-                        ExportStatements.changedCustomers,
-                        common + [Parameter(since.projected), Parameter(since.change)])
-                } else {
-                    try await query(ExportStatements.customers, common)
-                }
         default:
-            let common = [Parameter(stream.id), Parameter(after?.first ?? ""), limit]
-            rows =
-                if let since {
-                    try await query(
-                        ExportStatements.changedSubscriptions,
-                        common + [Parameter(since.projected), Parameter(since.change)])
-                } else {
-                    try await query(ExportStatements.subscriptions, common)
-                }
+            let isCustomers = table == .customers
+            let key = after ?? (isCustomers ? ["", ""] : [""])
+            var parameters = [Parameter(stream.id)] + key.map { Parameter($0) } + [limit]
+            var statement = isCustomers ? ExportStatements.customers : ExportStatements.subscriptions
+            if let since {
+                parameters += [Parameter(since.projected), Parameter(since.change)]
+                statement = isCustomers ? ExportStatements.changedCustomers : ExportStatements.changedSubscriptions
+            }
+            rows = try await query(statement, parameters)
         }
         return try batch(rows, table, stream, number, count)
     }

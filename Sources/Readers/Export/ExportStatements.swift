@@ -26,29 +26,23 @@ enum ExportStatements {
           and position = $2
         """)
 
-    static let events = Statement(
-        "export_events",
-        """
-        select 'events', array[row.position::text], \(ExportTable.events.values)
-        from subledger.event as row
-        where row.stream_id = $1
-          and row.position > $2
-          and row.position <= $3
-        order by row.position
-        limit $4
-        """)
+    static let events = inserted("events", "event", by: "position", ExportTable.events.values)
+    static let changes = inserted("changes", "change", by: "number", ExportTable.changes.values)
 
-    static let changes = Statement(
-        "export_changes",
-        """
-        select 'changes', array[row.number::text], \(ExportTable.changes.values)
-        from subledger.change as row
-        where row.stream_id = $1
-          and row.number > $2
-          and row.number <= $3
-        order by row.number
-        limit $4
-        """)
+    /// Rows of a table that are only ever inserted, from a number of the stream to another one.
+    private static func inserted(_ name: SQL, _ relation: SQL, by number: SQL, _ values: SQL) -> Statement {
+        Statement(
+            "export_\(name)",
+            """
+            select '\(name)', array[row.\(number)::text], \(values)
+            from subledger.\(relation) as row
+            where row.stream_id = $1
+              and row.\(number) > $2
+              and row.\(number) <= $3
+            order by row.\(number)
+            limit $4
+            """)
+    }
 
     static let subscriptions = Statement(
         "export_subscriptions",
@@ -107,40 +101,31 @@ enum ExportStatements {
     private static let subscriptionRows: SQL = """
         select name, key, fields
         from (
-          select 'subscriptions' as name, 1 as place, array[part.id] as key, '' as second,
-            \(ExportTable.subscriptions.values) as fields
-          from part
-          join subledger.subscription as row
-            on row.stream_id = $1
-            and row.original_transaction_id = part.id
-          union all
-          select 'transactions', 2, array[part.id], row.transaction_id, \(ExportTable.transactions.values)
-          from part
-          join subledger.transaction as row
-            on row.stream_id = $1
-            and row.original_transaction_id = part.id
-          union all
-          select 'periods', 3, array[part.id], row.transaction_id || row.cause, \(ExportTable.periods.values)
-          from part
-          join subledger.access_period as row
-            on row.stream_id = $1
-            and row.original_transaction_id = part.id
-          union all
-          select 'refunded_periods', 4, array[part.id], row.transaction_id, \(ExportTable.refundedPeriods.values)
-          from part
-          join subledger.refunded_period as row
-            on row.stream_id = $1
-            and row.original_transaction_id = part.id
-          union all
-          select 'owners', 5, array[part.id], concat(row.starts_at, row.customer_kind, row.customer_id),
-            \(ExportTable.owners.values)
-          from part
-          join subledger.ownership as row
-            on row.stream_id = $1
-            and row.original_transaction_id = part.id
+        \(subscriptionTables)
         ) as found
         order by place, key, second
         """
+
+    private static let subscriptionTables = [
+        rows("subscriptions", "1", "subscription", by: "''", ExportTable.subscriptions.values),
+        rows("transactions", "2", "transaction", by: "row.transaction_id", ExportTable.transactions.values),
+        rows("periods", "3", "access_period", by: "row.transaction_id || row.cause", ExportTable.periods.values),
+        rows("refunded_periods", "4", "refunded_period", by: "row.transaction_id", ExportTable.refundedPeriods.values),
+        rows(
+            "owners", "5", "ownership", by: "concat(row.starts_at, row.customer_kind, row.customer_id)",
+            ExportTable.owners.values),
+    ].joined(separator: " union all ")
+
+    /// The rows of the subscriptions in `part` in one table, with the place of the table and the order of the rows.
+    private static func rows(_ name: SQL, _ place: SQL, _ relation: SQL, by order: SQL, _ values: SQL) -> SQL {
+        """
+        select '\(name)' as name, \(place) as place, array[part.id] as key, \(order) as second, \(values) as fields
+        from part
+        join subledger.\(relation) as row
+          on row.stream_id = $1
+          and row.original_transaction_id = part.id
+        """
+    }
 
     static let customers = Statement(
         "export_customers",

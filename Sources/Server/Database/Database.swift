@@ -102,32 +102,18 @@ package struct Database {
     }
 
     private static func plan(_ owner: ConnectionConfiguration) async throws -> MigrationPlan {
-        let connection = try await PostgresConnection.connect(owner, deadline: .now + Limits.connectWaitMax)
-        do {
-            let plan = try await Schema.plan(connection)
-            await connection.close()
-            return plan
-        } catch {
-            await connection.close()
-            throw error
-        }
+        try await withConnection(owner) { try await Schema.plan($0) }
     }
 
     private static func existing(
         _ owner: ConnectionConfiguration, embedded: EmbeddedServer?
     ) async throws -> Database {
-        let connection = try await PostgresConnection.connect(owner, deadline: .now + Limits.connectWaitMax)
-        do {
+        try await withConnection(owner) { connection in
             let durability = try await Durability.check(connection)
             try await Schema.check(connection)
-            let isDistributed = try await Distribution.isInUse(connection)
-            await connection.close()
             return Database(
                 owner: owner, embedded: embedded, outcome: .upToDate, durability: durability,
-                isDistributed: isDistributed)
-        } catch {
-            await connection.close()
-            throw error
+                isDistributed: try await Distribution.isInUse(connection))
         }
     }
 
@@ -135,8 +121,7 @@ package struct Database {
         _ owner: ConnectionConfiguration, embedded: EmbeddedServer?,
         _ report: @escaping @Sendable (MigrationProgress) -> Void
     ) async throws -> Database {
-        let connection = try await PostgresConnection.connect(owner, deadline: .now + Limits.connectWaitMax)
-        do {
+        try await withConnection(owner) { connection in
             let durability = try await Durability.check(connection)
             let watch = MigrationWatch(configuration: owner, backendPID: connection.backendPID)
             let outcome = try await watch.during(report) { () async throws(MigrationError) in
@@ -145,24 +130,15 @@ package struct Database {
             if embedded != nil {
                 try await connection.script(ReaderLimits.script, deadline: .now + Limits.connectWaitMax)
             }
-            let isDistributed = try await Distribution.isInUse(connection)
-            await connection.close()
             return Database(
                 owner: owner, embedded: embedded, outcome: outcome, durability: durability,
-                isDistributed: isDistributed)
-        } catch {
-            await connection.close()
-            throw error
+                isDistributed: try await Distribution.isInUse(connection))
         }
     }
 
     /// Connects once with each of the roles, so that a missing grant is reported at start and not by every request.
     package func check(_ roles: some Sequence<Role>) async throws {
-        for role in roles {
-            let connection = try await PostgresConnection.connect(
-                configuration(role), deadline: .now + Limits.connectWaitMax)
-            await connection.close()
-        }
+        for role in roles { try await withConnection(role) { _ in } }
     }
 
     /// Runs a step of the startup and stops the private PostgreSQL if it fails.
@@ -184,16 +160,7 @@ package struct Database {
     package func withConnection<Value>(
         _ role: Role, _ command: (PostgresConnection) async throws -> Value
     ) async throws -> Value {
-        let connection = try await PostgresConnection.connect(
-            configuration(role), deadline: .now + Limits.connectWaitMax)
-        do {
-            let value = try await command(connection)
-            await connection.close()
-            return value
-        } catch {
-            await connection.close()
-            throw error
-        }
+        try await Self.withConnection(configuration(role), command)
     }
 
     /// Runs the body with a connection for figures over the whole log, which may take minutes.
@@ -202,6 +169,12 @@ package struct Database {
     ) async throws -> Value {
         var configuration = figures
         configuration.sessionSettings["statement_timeout"] = "0"
+        return try await Self.withConnection(configuration, command)
+    }
+
+    private static func withConnection<Value>(
+        _ configuration: ConnectionConfiguration, _ command: (PostgresConnection) async throws -> Value
+    ) async throws -> Value {
         let connection = try await PostgresConnection.connect(
             configuration, deadline: .now + Limits.connectWaitMax)
         do {

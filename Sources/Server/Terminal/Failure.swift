@@ -12,6 +12,17 @@ package protocol CommandError: Error {
     var exitCode: ExitCode { get }
 }
 
+/// What a command cannot do, as one line.
+package struct CommandProblem: CommandError, CustomStringConvertible {
+    package let description: String
+    package let exitCode: ExitCode
+
+    package init(_ description: String, _ exitCode: ExitCode = .dataError) {
+        self.description = description
+        self.exitCode = exitCode
+    }
+}
+
 /// Runs a command. Prints an error as one line on stderr and throws the exit status of its kind.
 ///
 /// - Parameter program: Its name, with which the line begins.

@@ -39,19 +39,8 @@ struct CloseCommand: AsyncParsableCommand {
     @OptionGroup var key: HeadKeyFlags
     @OptionGroup var database: DatabaseFlags
 
-    private struct Refused: CommandError, CustomStringConvertible {
-        let description: String
-        var exitCode = ExitCode.dataError
-
-        init(description: String, exitCode: ExitCode = .dataError) {
-            self.description = description
-            self.exitCode = exitCode
-        }
-
-        init(closed month: String, of stream: StreamKey, since time: Instant) {
-            self.init(
-                description: "\(month) of \(stream.app) is closed since \(time): open it again with --reopen first")
-        }
+    private func closedAlready(_ stream: StreamKey, since time: Instant) -> CommandProblem {
+        CommandProblem("\(month) of \(stream.app) is closed since \(time): open it again with --reopen first")
     }
 
     func validate() throws {
@@ -69,7 +58,7 @@ struct CloseCommand: AsyncParsableCommand {
             let logger = try settings.logger()
             let now = SystemClock.now()
             guard let end = end, end <= now else {
-                throw Refused(description: "\(month) is not over: close it on the first day of the next month, UTC")
+                throw CommandProblem("\(month) is not over: close it on the first day of the next month, UTC")
             }
             try await Database.withExisting(settings, logger: logger) { database in
                 try await database.check([.receiver, .reader])
@@ -79,7 +68,7 @@ struct CloseCommand: AsyncParsableCommand {
                         of: month, app: app, in: environment?.value ?? .production, on: connection)
                 }
                 guard !all.isEmpty else {
-                    throw Refused(description: "the log has no events of this app and environment")
+                    throw CommandProblem("the log has no events of this app and environment")
                 }
                 try await database.withAppender(logger: logger) { appender in
                     let closings = MonthClosings(
@@ -88,14 +77,14 @@ struct CloseCommand: AsyncParsableCommand {
                     for figures in all where !reopen {
                         let stream = figures.stream
                         if let time = try await closings.closedAt(month, in: stream) {
-                            throw Refused(closed: month, of: stream, since: time)
+                            throw closedAlready(stream, since: time)
                         }
                         guard figures.projected == figures.position else {
-                            throw Refused(
-                                description: """
-                                    the projections of \(stream.app) contain \(figures.projected) of \(figures.position) \
-                                    events: repeat the command when they have caught up
-                                    """, exitCode: .unavailable)
+                            throw CommandProblem(
+                                """
+                                the projections of \(stream.app) contain \(figures.projected) of \(figures.position) \
+                                events: repeat the command when they have caught up
+                                """, .unavailable)
                         }
                     }
                     for figures in all {
@@ -132,8 +121,8 @@ struct CloseCommand: AsyncParsableCommand {
                 closing.write(to: &writer)
             }
             print(writer.text)
-        case .closedAlready(let time): throw Refused(closed: month, of: stream, since: time)
-        case .notClosed: throw Refused(description: "\(month) of \(stream.app) is not closed")
+        case .closedAlready(let time): throw closedAlready(stream, since: time)
+        case .notClosed: throw CommandProblem("\(month) of \(stream.app) is not closed")
         }
     }
 }

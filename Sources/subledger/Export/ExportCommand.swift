@@ -50,7 +50,7 @@ struct ExportCommand: AsyncParsableCommand {
         try await reportingFailures {
             let cursor = try since.map { text in
                 guard let cursor = ExportCursor(text) else {
-                    throw ExportProblem("--since is not a cursor: expected member cursor of a manifest")
+                    throw CommandProblem("--since is not a cursor: expected member cursor of a manifest")
                 }
                 return cursor
             }
@@ -64,7 +64,7 @@ struct ExportCommand: AsyncParsableCommand {
             }
             switch outcome {
             case .nothingNew(let export): print("nothing new since export \(export)")
-            case .written(_, let folder, let rows):
+            case .written(let folder, let rows):
                 let counts = rows.map { "\($0.table.rawValue) \($0.count)" }.joined(separator: ", ")
                 print("exported to \(folder)\(counts.isEmpty ? "" : ": \(counts)")")
             }

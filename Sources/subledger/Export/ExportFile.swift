@@ -5,19 +5,10 @@ import Foundation
 import Readers
 import Server
 
-/// What keeps an export from going on; one line.
-struct ExportProblem: CommandError, CustomStringConvertible {
-    let description: String
-    let exitCode: ExitCode
-
-    init(_ description: String, _ exitCode: ExitCode = .dataError) {
-        self.description = description
-        self.exitCode = exitCode
-    }
-
+extension CommandProblem {
     /// With the reason of the C library's last error.
-    static func unwritable(_ path: String, _ code: Int32 = errno) -> ExportProblem {
-        ExportProblem("cannot write \(path): \(String(cString: strerror(code)))", .unavailable)
+    static func unwritable(_ path: String, _ code: Int32 = errno) -> CommandProblem {
+        CommandProblem("cannot write \(path): \(String(cString: strerror(code)))", .unavailable)
     }
 }
 
@@ -75,7 +66,7 @@ struct ExportFile {
     /// Buffered bytes after which the buffer is written.
     private static let waitingBytesMax = 1 << 20
 
-    init(_ table: ExportTable, name: String, in folder: String, format: ExportFormat) throws(ExportProblem) {
+    init(_ table: ExportTable, name: String, in folder: String, format: ExportFormat) throws(CommandProblem) {
         self.table = table
         columns = table.columns
         self.folder = folder
@@ -89,14 +80,14 @@ struct ExportFile {
 
     private static func unfinished(_ name: String, in folder: String) -> String { "\(folder)/\(name).part" }
 
-    mutating func write(_ row: ExportRow) throws(ExportProblem) {
+    mutating func write(_ row: ExportRow) throws(CommandProblem) {
         format.write(row, columns: columns, to: &waiting)
         rows += 1
         if waiting.count >= Self.waitingBytesMax { try flush() }
     }
 
     /// Gives the file its name. It is complete on disk when this returns.
-    mutating func finish() throws(ExportProblem) -> Record {
+    mutating func finish() throws(CommandProblem) -> Record {
         defer { close(descriptor) }
         try flush()
         let path = Self.unfinished(name, in: folder)
@@ -107,7 +98,7 @@ struct ExportFile {
     /// Closes a file that will not be finished.
     func abandon() { close(descriptor) }
 
-    private mutating func flush() throws(ExportProblem) {
+    private mutating func flush() throws(CommandProblem) {
         try Self.write(waiting, to: descriptor, Self.unfinished(name, in: folder))
         hash.update(data: waiting)
         bytes += Int64(waiting.count)
@@ -115,7 +106,7 @@ struct ExportFile {
     }
 
     /// Writes all bytes.
-    static func write(_ bytes: [UInt8], to descriptor: Int32, _ path: String) throws(ExportProblem) {
+    static func write(_ bytes: [UInt8], to descriptor: Int32, _ path: String) throws(CommandProblem) {
         var offset = 0
         while offset < bytes.count {
             let count = bytes.withUnsafeBytes {

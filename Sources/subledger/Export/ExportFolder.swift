@@ -35,33 +35,34 @@ struct ExportFolder {
     let path: String
     private let lock: Int32
 
-    /// - Throws: ``ExportProblem`` if it cannot be made, or if another export is writing to it.
-    init(_ path: String) throws(ExportProblem) {
+    /// - Throws: ``CommandProblem`` if it cannot be made, or if another export is writing to it.
+    init(_ path: String) throws(CommandProblem) {
         do {
             try FileManager.default.createDirectory(
                 atPath: path, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o700])
         } catch {
-            throw ExportProblem("cannot make the folder \(path)", .unavailable)
+            throw CommandProblem("cannot make the folder \(path)", .unavailable)
         }
         let name = "\(path)/.lock"
         let lock = open(name, O_RDWR | O_CREAT | O_CLOEXEC, 0o600)
         guard lock >= 0 else { throw .unwritable(name) }
         guard flock(lock, LOCK_EX | LOCK_NB) == 0 else {
-            throw ExportProblem("another export is writing to \(path)", .unavailable)
+            throw CommandProblem("another export is writing to \(path)", .unavailable)
         }
         self.path = path
         self.lock = lock
     }
 
-    static func name(of export: Int64) -> String {
-        let digits = String(export)
-        return "export-" + String(repeating: "0", count: max(0, 6 - digits.count)) + digits
+    /// Names in the order of numbers: six digits, or more.
+    static func digits(_ number: Int64) -> String {
+        let digits = String(number)
+        return String(repeating: "0", count: max(0, 6 - digits.count)) + digits
     }
 
     /// The number of the last complete export, and of one that is not complete.
-    func numbers() throws(ExportProblem) -> (complete: Int64?, partial: Int64?) {
+    func numbers() throws(CommandProblem) -> (complete: Int64?, partial: Int64?) {
         guard let names = try? FileManager.default.contentsOfDirectory(atPath: path) else {
-            throw ExportProblem("cannot read the folder \(path)", .unavailable)
+            throw CommandProblem("cannot read the folder \(path)", .unavailable)
         }
         var complete: Int64?
         var partial: Int64?
@@ -76,35 +77,35 @@ struct ExportFolder {
         return (complete, partial)
     }
 
-    func completeFolder(_ export: Int64) -> String { "\(path)/\(Self.name(of: export))" }
+    func completeFolder(_ export: Int64) -> String { "\(path)/export-\(Self.digits(export))" }
 
     func partialFolder(_ export: Int64) -> String { "\(completeFolder(export)).partial" }
 
     /// The cursor in the manifest of a complete export.
-    func cursor(of export: Int64) throws(ExportProblem) -> ExportCursor {
+    func cursor(of export: Int64) throws(CommandProblem) -> ExportCursor {
         let name = "\(completeFolder(export))/manifest.json"
         guard let json = Self.json(name), let cursor = json["cursor"]?.string.flatMap({ ExportCursor($0) }) else {
-            throw ExportProblem("\(name) is not the manifest of an export")
+            throw CommandProblem("\(name) is not the manifest of an export")
         }
         return cursor
     }
 
     /// The plan of an export that is not complete, and the sets of files that are. Nil if it was interrupted before it began.
-    func resumed(_ export: Int64) throws(ExportProblem) -> (plan: Plan, progress: [Progress])? {
+    func resumed(_ export: Int64) throws(CommandProblem) -> (plan: Plan, progress: [Progress])? {
         let folder = partialFolder(export)
         guard FileManager.default.fileExists(atPath: "\(folder)/plan.json") else { return nil }
         guard let json = Self.json("\(folder)/plan.json"),
             let format = json["format"]?.string.flatMap({ ExportFormat(rawValue: $0) }),
             let rowsPerFile = json["rowsPerFile"]?.int64, let startedAt = json["startedAt"]?.canonicalInstant,
             let cursor = json["cursor"]?.string.flatMap({ ExportCursor($0) })
-        else { throw ExportProblem("\(folder)/plan.json is not the plan of an export") }
+        else { throw CommandProblem("\(folder)/plan.json is not the plan of an export") }
         let since = json["since"]?.string
         let plan = Plan(
             format: format, rowsPerFile: Int(rowsPerFile), since: since.flatMap { ExportCursor($0) },
             startedAt: startedAt,
             cursor: cursor)
         guard since == nil || plan.since != nil else {
-            throw ExportProblem("\(folder)/plan.json is not the plan of an export")
+            throw CommandProblem("\(folder)/plan.json is not the plan of an export")
         }
         var progress: [Progress] = []
         let lines = InputFile.read("\(folder)/progress.jsonl") ?? []
@@ -113,7 +114,7 @@ struct ExportFolder {
         for line in lines[..<end].split(separator: UInt8(ascii: "\n")) {
             guard let json = try? JSONDocument(Array(line)).root, let stream = json["stream"]?.int64,
                 let table = json["table"]?.string.flatMap({ ExportTable(rawValue: $0) })
-            else { throw ExportProblem("\(folder)/progress.jsonl is damaged: delete \(folder) to begin again") }
+            else { throw CommandProblem("\(folder)/progress.jsonl is damaged: delete \(folder) to begin again") }
             progress.append(
                 Progress(
                     stream: Int(stream), table: table, after: json["after"]?.elements.compactMap(\.string),
@@ -123,7 +124,7 @@ struct ExportFolder {
     }
 
     /// Begins an export.
-    func begin(_ export: Int64, _ plan: Plan) throws(ExportProblem) {
+    func begin(_ export: Int64, _ plan: Plan) throws(CommandProblem) {
         let folder = partialFolder(export)
         // Something that was interrupted before it had a plan.
         try? FileManager.default.removeItem(atPath: folder)
@@ -140,7 +141,7 @@ struct ExportFolder {
     }
 
     /// Notes that a set of files is complete.
-    func record(_ progress: Progress, of export: Int64) throws(ExportProblem) {
+    func record(_ progress: Progress, of export: Int64) throws(CommandProblem) {
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("stream", Int64(progress.stream))
@@ -161,7 +162,7 @@ struct ExportFolder {
     }
 
     /// Removes the line of a set of files that was cut off.
-    func trimProgress(of export: Int64) throws(ExportProblem) {
+    func trimProgress(of export: Int64) throws(CommandProblem) {
         let name = "\(partialFolder(export))/progress.jsonl"
         guard let lines = InputFile.read(name) else { return }
         let end = lines.lastIndex(of: UInt8(ascii: "\n")).map { $0 + 1 } ?? 0
@@ -169,7 +170,7 @@ struct ExportFolder {
     }
 
     /// Writes the manifest of an export whose files are complete, and gives its folder its name.
-    func finish(_ export: Int64, _ plan: Plan, _ files: [ExportFile.Record], at now: Instant) throws(ExportProblem) {
+    func finish(_ export: Int64, _ plan: Plan, _ files: [ExportFile.Record], at now: Instant) throws(CommandProblem) {
         var writer = JSONWriter()
         writer.object { writer in
             writer.member("export", export)
@@ -206,7 +207,7 @@ struct ExportFolder {
     ///
     /// - Returns: Whether it has a manifest.
     @discardableResult
-    func complete(_ export: Int64) throws(ExportProblem) -> Bool {
+    func complete(_ export: Int64) throws(CommandProblem) -> Bool {
         let folder = partialFolder(export)
         guard FileManager.default.fileExists(atPath: "\(folder)/manifest.json") else { return false }
         unlink("\(folder)/plan.json")
@@ -225,7 +226,7 @@ struct ExportFolder {
     }
 
     /// Writes a whole file, which has its name once it is complete on disk.
-    private static func write(_ bytes: [UInt8], _ name: String, in folder: String) throws(ExportProblem) {
+    private static func write(_ bytes: [UInt8], _ name: String, in folder: String) throws(CommandProblem) {
         let unfinished = "\(folder)/\(name).part"
         let descriptor = open(unfinished, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0o600)
         guard descriptor >= 0 else { throw .unwritable(unfinished) }

@@ -19,7 +19,7 @@ struct ExportRun {
     }
 
     enum Outcome {
-        case written(export: Int64, folder: String, rows: [(table: ExportTable, count: Int64)])
+        case written(folder: String, rows: [(table: ExportTable, count: Int64)])
         /// Nothing was appended, published or computed again since an export.
         case nothingNew(since: Int64)
     }
@@ -46,7 +46,7 @@ struct ExportRun {
         }
         if let partial {
             if try folder.complete(partial) {
-                return .written(export: partial, folder: folder.completeFolder(partial), rows: [])
+                return .written(folder: folder.completeFolder(partial), rows: [])
             }
             if let (plan, progress) = try folder.resumed(partial) {
                 try check(plan, partial)
@@ -57,14 +57,14 @@ struct ExportRun {
         if since == nil, let complete { since = try folder.cursor(of: complete) }
         if let since {
             guard since.app == request.app, since.environment == request.environment else {
-                throw ExportProblem(
+                throw CommandProblem(
                     "export \(since.export) has other streams: use the same --app and --environment, or another folder")
             }
             try await check(since, streams)
         }
         let number = max(complete ?? 0, since?.export ?? 0) + 1
         let marks = Dictionary(streams.map { ($0.key, $0.mark) }, uniquingKeysWith: { $1 })
-        guard !streams.isEmpty else { throw ExportProblem("the log has no events of this app and environment") }
+        guard !streams.isEmpty else { throw CommandProblem("the log has no events of this app and environment") }
         if !request.isFull, let since, since.marks == marks { return .nothingNew(since: since.export) }
         let plan = ExportFolder.Plan(
             format: request.format, rowsPerFile: request.rowsPerFile, since: request.isFull ? nil : since,
@@ -81,7 +81,7 @@ struct ExportRun {
             plan.cursor.app == request.app, plan.cursor.environment == request.environment,
             request.since ?? plan.since == plan.since, !request.isFull || plan.since == nil
         else {
-            throw ExportProblem(
+            throw CommandProblem(
                 "export \(export) was interrupted and began with other flags: repeat them to finish it, or delete "
                     + folder.partialFolder(export))
         }
@@ -92,13 +92,13 @@ struct ExportRun {
         for (key, mark) in cursor.ordered {
             let name = "\(key.app) in \(key.environment.rawValue)"
             guard let stream = streams.first(where: { $0.key == key }) else {
-                throw ExportProblem(
+                throw CommandProblem(
                     "the log has no events of \(name), which export \(cursor.export) has: use another folder")
             }
             var chain: [UInt8]? = mark.chain
             if mark.position > 0 { chain = try await reader.chain(of: stream.id, at: mark.position) }
             guard chain == mark.chain, stream.mark.change >= mark.change else {
-                throw ExportProblem(
+                throw CommandProblem(
                     """
                     the log of \(name) is not the one that export \(cursor.export) was made from: the database was \
                     restored or replaced; begin again in another folder
@@ -148,7 +148,7 @@ struct ExportRun {
         let rows = ExportTable.allCases.map { table in
             (table, files.reduce(Int64(0)) { $0 + ($1.table == table ? $1.rows : 0) })
         }
-        return .written(export: export, folder: folder.completeFolder(export), rows: rows)
+        return .written(folder: folder.completeFolder(export), rows: rows)
     }
 
     /// What earlier exports contain of a table; nil for nothing, also if its rows were computed from other settings.
@@ -176,9 +176,10 @@ struct ExportRun {
                 table, of: stream, export: export, since: since, after: after, count: count)
             for row in batch.rows {
                 if open[row.table] == nil {
-                    let number = files.reduce(1) { $0 + ($1.table == row.table ? 1 : 0) }
+                    let number = files.reduce(Int64(1)) { $0 + ($1.table == row.table ? 1 : 0) }
                     open[row.table] = try ExportFile(
-                        row.table, name: name(row.table, number, plan.format), in: folder.partialFolder(export),
+                        row.table, name: "\(row.table.rawValue)-\(ExportFolder.digits(number)).\(plan.format.rawValue)",
+                        in: folder.partialFolder(export),
                         format: plan.format)
                 }
                 try open[row.table]?.write(row)
@@ -193,11 +194,5 @@ struct ExportRun {
             complete.append(try file.finish())
         }
         return (complete, after)
-    }
-
-    private func name(_ table: ExportTable, _ number: Int, _ format: ExportFormat) -> String {
-        let digits = String(number)
-        return
-            "\(table.rawValue)-\(String(repeating: "0", count: max(0, 6 - digits.count)))\(digits).\(format.rawValue)"
     }
 }

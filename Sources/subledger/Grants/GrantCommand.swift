@@ -79,12 +79,6 @@ struct GrantCommand: AsyncParsableCommand {
         }
     }
 
-    /// The flags or an id name no grant.
-    private struct Refused: CommandError, CustomStringConvertible {
-        let description: String
-        let exitCode = ExitCode.dataError
-    }
-
     func run() async throws {
         try await reportingFailures {
             let own = settings([(["apps", "file"], appsFile)])
@@ -96,15 +90,15 @@ struct GrantCommand: AsyncParsableCommand {
                 do {
                     return try await state(id, in: stream, service)
                 } catch let malformed as GrantStatement.Malformed {
-                    throw Refused(description: malformed.description)
+                    throw CommandProblem(malformed.description)
                 }
             }
             let (position, isNew): (Int64, Bool)
             switch outcome {
             case .stated(let stated, let isFirst): (position, isNew) = (stated, isFirst)
-            case .otherCustomer: throw Refused(description: "the id is of a grant to another customer")
-            case .unknownEntitlement: throw Refused(description: "no product of the app gives this entitlement")
-            case .unknownGrant: throw Refused(description: "no such grant")
+            case .otherCustomer: throw CommandProblem("the id is of a grant to another customer")
+            case .unknownEntitlement: throw CommandProblem("no product of the app gives this entitlement")
+            case .unknownGrant: throw CommandProblem("no such grant")
             }
             var writer = JSONWriter()
             writer.object { writer in

@@ -7,18 +7,8 @@ enum PackedFile {
     /// Longest content. A report of a large developer has some hundred megabytes.
     private static let contentBytesMax = 1 << 30
 
-    struct Malformed: CommandError, CustomStringConvertible {
-        let description: String
-        let exitCode: ExitCode
-
-        init(_ description: String, _ exitCode: ExitCode = .dataError) {
-            self.description = description
-            self.exitCode = exitCode
-        }
-    }
-
     /// - Parameter name: For errors.
-    static func content(_ bytes: [UInt8], name: String) throws(Malformed) -> [UInt8] {
+    static func content(_ bytes: [UInt8], name: String) throws(CommandProblem) -> [UInt8] {
         if bytes.starts(with: [0x1F, 0x8B]) { return try unpacked(bytes, name) }
         if bytes.starts(with: [0x50, 0x4B, 0x03, 0x04]) {
             let entry = try ZIPEntry(bytes, name)
@@ -28,7 +18,7 @@ enum PackedFile {
     }
 
     /// Runs gzip, which every Debian has.
-    private static func unpacked(_ packed: [UInt8], _ name: String) throws(Malformed) -> [UInt8] {
+    private static func unpacked(_ packed: [UInt8], _ name: String) throws(CommandProblem) -> [UInt8] {
         let file = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID().uuidString)")
         defer { try? FileManager.default.removeItem(at: file) }
         let process = Process()
@@ -45,7 +35,7 @@ enum PackedFile {
             process.standardInput = try FileHandle(forReadingFrom: file)
             try process.run()
         } catch {
-            throw Malformed("\(name): cannot be unpacked: gzip cannot be run", .unavailable)
+            throw CommandProblem("\(name): cannot be unpacked: gzip cannot be run", .unavailable)
         }
         var content: [UInt8] = []
         while let chunk = try? output.fileHandleForReading.read(upToCount: 1 << 20), !chunk.isEmpty {
@@ -53,9 +43,9 @@ enum PackedFile {
             if content.count > contentBytesMax { process.terminate() }
         }
         process.waitUntilExit()
-        guard content.count <= contentBytesMax else { throw Malformed("\(name): is larger than 1 GiB unpacked") }
+        guard content.count <= contentBytesMax else { throw CommandProblem("\(name): is larger than 1 GiB unpacked") }
         guard process.terminationStatus == 0 else {
-            throw Malformed("\(name): is damaged or cut off: gzip cannot unpack it")
+            throw CommandProblem("\(name): is damaged or cut off: gzip cannot unpack it")
         }
         return content
     }
@@ -69,18 +59,18 @@ enum PackedFile {
         private let crc: ArraySlice<UInt8>
         private let contentBytes: ArraySlice<UInt8>
 
-        init(_ bytes: [UInt8], _ name: String) throws(Malformed) {
+        init(_ bytes: [UInt8], _ name: String) throws(CommandProblem) {
             func number(_ offset: Int, _ count: Int) -> Int {
                 (0..<count).reduce(0) { $0 | Int(bytes[offset + $1]) << (8 * $1) }
             }
-            let damaged = Malformed("\(name): is damaged or cut off: the ZIP archive has no end")
+            let damaged = CommandProblem("\(name): is damaged or cut off: the ZIP archive has no end")
             // The end record, which a comment of up to 65,535 bytes may follow.
             let first = max(0, bytes.count - 22 - 65_535)
             guard bytes.count >= 22,
                 let end = (first...(bytes.count - 22)).reversed().first(where: { number($0, 4) == 0x0605_4B50 })
             else { throw damaged }
             guard number(end + 10, 2) == 1 else {
-                throw Malformed("\(name): has \(number(end + 10, 2)) files: unpack it, and import them one by one")
+                throw CommandProblem("\(name): has \(number(end + 10, 2)) files: unpack it, and import them one by one")
             }
             let entry = number(end + 16, 4)
             guard entry + 46 <= end, number(entry, 4) == 0x0201_4B50 else { throw damaged }
