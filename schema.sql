@@ -6532,20 +6532,18 @@ select
   date_trunc('month', day)::date as month,
   app,
   environment,
-  'payments' as figure,
+  counted.figure,
   product_id,
   country,
   currency,
-  sum(payments)::bigint as count,
-  sum(gross) as amount
+  sum(counted.count)::bigint as count,
+  sum(counted.amount) as amount
 from analyst.revenue
-group by 1, app, environment, product_id, country, currency
-having sum(payments) <> 0
-union all
-select date_trunc('month', day)::date, app, environment, 'refunds', product_id, country, currency, null, sum(refunded_here)
-from analyst.revenue
-group by 1, app, environment, product_id, country, currency
-having sum(refunded_here) <> 0
+cross join lateral (
+  values ('payments', payments, gross), ('refunds', null, refunded_here)
+) as counted (figure, count, amount)
+group by 1, app, environment, counted.figure, product_id, country, currency
+having case counted.figure when 'payments' then sum(counted.count) else sum(counted.amount) end <> 0
 union all
 select month, app, environment, counted.figure, product_id, null, null, counted.count, null
 from analyst.movements

@@ -39,7 +39,7 @@ enum Limits {
     /// its answer, and they must not hold the places of others.
     static let strangerWaitMax = Duration.seconds(2)
     static let strangersWaitingMax = 32
-    /// After this many questions of strangers who wait, one for whom nobody waits any more has its turn.
+    /// After this many questions of strangers who wait, one without a waiting hand-in has its turn.
     static let strangersBeforeLaterMax = 3
     /// Unproven purchases of a customer about which Google is asked while the customer waits. Further ones are asked about
     /// later, so that a customer who hands in many does not hold the places of other customers.

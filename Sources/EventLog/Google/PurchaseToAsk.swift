@@ -62,7 +62,7 @@ package enum PurchaseRank: Int32, Sendable, CaseIterable, Comparable {
     /// A notification, or a purchase that was handed in with Google's signature.
     case notice = 0
     /// An answer that was missing, or that did not show what the notification says; or a purchase that was handed in and that
-    /// nothing proves, once nobody waits for its answer.
+    /// nothing proves, once no hand-in waits for its answer.
     case again = 1
     /// The time at which something may have happened without a notification.
     case scheduled = 2

@@ -47,7 +47,7 @@ package struct AccessToken: Sendable, CustomStringConvertible {
     /// SHA-256 of the secret, 32 bytes: the form in which a token is stored.
     package var digest: [UInt8] { Array(SHA256.hash(data: secret)) }
 
-    /// Shows the database that the secret is known, and nothing to whoever reads the database's log.
+    /// Shows the database that the secret is known, and nothing to a reader of the database's log.
     ///
     /// - Parameter session: The digest of the session that is begun with it.
     func proof(for session: [UInt8]) -> [UInt8] { LoginProof.bytes(of: secret, digest: digest, session: session) }

@@ -21,7 +21,7 @@ package struct ConsoleSecret: Sendable {
 
     var digest: [UInt8] { Array(SHA256.hash(data: Array(text.utf8))) }
 
-    /// Shows the database that this secret is known, and nothing to whoever reads the database's log.
+    /// Shows the database that this secret is known, and nothing to a reader of the database's log.
     fileprivate func proof(for session: ConsoleSecret) -> [UInt8] {
         let digits = Array(text.utf8)
         return LoginProof.bytes(

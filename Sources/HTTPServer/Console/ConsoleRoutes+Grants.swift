@@ -134,7 +134,7 @@ extension ConsoleRoutes {
         .badRequest, "Not done", "No product of the app gives an entitlement of this name.")
     private static let unknownGrant = ConsoleProblem(.notFound, "Not done", "The customer has no such grant.")
 
-    /// Answers a form with which somebody acts for customers.
+    /// Answers a form for an act on behalf of a customer.
     func acting(
         _ what: String, _ request: Request, _ session: ConsoleSession, at address: Address,
         _ act: (ConsoleQuery, ConsoleRequest) async throws -> Response

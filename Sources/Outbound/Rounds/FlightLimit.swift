@@ -59,7 +59,7 @@ actor FlightLimit {
     /// Returns once there is a place for an attempt to an endpoint. Pair it with ``leave(_:)``.
     func enter(_ endpoint: String) async -> Place {
         let state = endpoints[endpoint, default: EndpointState()]
-        // Whoever waits gets a place as soon as one is free.
+        // The next one that waits gets a place as soon as one is free.
         if free[state.lane, default: 0] > 0 { return begin(endpoint) }
         lastNumber += 1
         let number = lastNumber

@@ -23,7 +23,11 @@ package struct SalesReports: Sendable {
     package var entries: [Entry] = []
 
     private static let vendor = "85000000"
-    private static let zone = TimeZone(identifier: "America/Los_Angeles") ?? .gmt
+    private static let calendar = {
+        var calendar = Calendar(identifier: .gregorian)
+        calendar.timeZone = TimeZone(identifier: "America/Los_Angeles") ?? .gmt
+        return calendar
+    }()
     private static let countries = [
         "USA": "US", "JPN": "JP", "DEU": "DE", "GBR": "GB", "AUT": "AT", "BRA": "BR", "FRA": "FR",
     ]
@@ -84,8 +88,6 @@ package struct SalesReports: Sendable {
 
     /// In Pacific Time, as `20261125`.
     private static func day(_ instant: Instant) -> String {
-        var calendar = Calendar(identifier: .gregorian)
-        calendar.timeZone = zone
         let date = Date(timeIntervalSince1970: Double(instant.milliseconds) / 1000)
         let parts = calendar.dateComponents([.year, .month, .day], from: date)
         return digits(parts.year, 4) + digits(parts.month, 2) + digits(parts.day, 2)

@@ -24,7 +24,7 @@ final class CallGate: Sendable {
         /// The share of strangers.
         var strangersMeter: BudgetMeter
         var strangersInFlight = 0
-        /// How many questions of strangers for whom somebody waits were admitted since one for whom nobody does.
+        /// How many questions of strangers with a waiting hand-in were admitted since one without.
         var strangersBeforeLater = 0
         /// By rank, each in order of arrival.
         var queues = [[Waiter]](repeating: [], count: CallRank.allCases.count)
@@ -40,7 +40,7 @@ final class CallGate: Sendable {
             let next = CallRank.allCases.first { rank in
                 !queues[rank.rawValue].isEmpty && (mayBeStranger || !rank.isOfStranger)
             }
-            // What nobody waits for goes on nevertheless, however many are waited for.
+            // A question without a waiting hand-in goes on, however many others have one.
             let isLaterDue = next == .stranger && strangersBeforeLater >= Limits.strangersBeforeLaterMax
             if isLaterDue, !queues[CallRank.strangerLater.rawValue].isEmpty { return CallRank.strangerLater.rawValue }
             return next?.rawValue

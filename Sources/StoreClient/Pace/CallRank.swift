@@ -5,7 +5,7 @@ package enum AskPriority: Sendable, CaseIterable {
     case handIn
     /// The same, and nothing proves that the purchase exists: anyone can invent one.
     case stranger
-    /// The same, later: nobody waits for the answer any more.
+    /// The same, later: no hand-in waits for the answer any more.
     case strangerLater
     /// A scheduled check of a subscription.
     case check
