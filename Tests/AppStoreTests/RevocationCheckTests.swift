@@ -131,7 +131,7 @@ struct RevocationCheckTests {
 
     @Test("a silent leaf responder does not hide a revoked intermediate")
     func leafSilent() async throws {
-        let bundle = try RevocationBundle { $0.answerWaitMax = .seconds(2) }
+        let bundle = try RevocationBundle { $0.answerWaitMax = .seconds(10) }
         bundle.responder.at(leafResponder) { _, _ in
             try await Task.sleep(for: .seconds(3600))
             return []

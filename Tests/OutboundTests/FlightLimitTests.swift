@@ -1,20 +1,54 @@
+import Synchronization
 import Testing
 
 @testable import Outbound
 
-@Suite("Places for attempts in flight", .timeLimit(.minutes(1)))
+/// Attempts are quick until the test says that those in flight have become late.
+private final class Lateness: Sendable {
+    private let waiting = Mutex<[AsyncStream<Never>.Continuation]>([])
+
+    /// The attempts that have begun since the last ones became late.
+    var begun: Int { waiting.withLock(\.count) }
+
+    func wait() async {
+        let (stream, continuation) = AsyncStream.makeStream(of: Never.self)
+        waiting.withLock { $0.append(continuation) }
+        for await _ in stream {}
+    }
+
+    func pass() {
+        let late = waiting.withLock { waiting in
+            defer { waiting = [] }
+            return waiting
+        }
+        for continuation in late { continuation.finish() }
+    }
+}
+
+@Suite("Places for attempts in flight")
 struct FlightLimitTests {
+    private let lateness = Lateness()
+
     /// Waits until a condition holds.
     private func until(_ condition: () async -> Bool) async {
         while await !condition() { try? await Task.sleep(for: .milliseconds(2)) }
     }
 
+    private func makeLimit(quick: Int, slow: Int) -> FlightLimit {
+        FlightLimit(quick: quick, slow: slow) { [lateness] in await lateness.wait() }
+    }
+
     @Test("an attempt that turns slow gives its place back, so that others need not wait for its end")
     func slow() async {
-        let limit = FlightLimit(quick: 4, slow: 2, quickTime: .milliseconds(30))
+        let limit = makeLimit(quick: 4, slow: 2)
         for number in 0..<4 { _ = await limit.enter("slow \(number)") }
+        await until { lateness.begun == 4 }
+        let next = Task { await limit.enter("quick") }
+        await until { await limit.waitingCount == 1 }
 
-        // Nobody leaves.
+        // Nobody of them leaves.
+        lateness.pass()
+        await limit.leave(await next.value)
         for _ in 0..<8 {
             let place = await limit.enter("quick")
             await limit.leave(place)
@@ -23,8 +57,10 @@ struct FlightLimitTests {
 
     @Test("slow endpoints share places of their own, until one of their attempts is quick again")
     func again() async {
-        let limit = FlightLimit(quick: 2, slow: 1, quickTime: .milliseconds(200))
+        let limit = makeLimit(quick: 2, slow: 1)
         let first = await limit.enter("a")
+        await until { lateness.begun == 1 }
+        lateness.pass()
         await until { await limit.isSlow("a") }
         let entered = Task { await limit.enter("a") }
         await until { await limit.waitingCount == 1 }
@@ -42,7 +78,7 @@ struct FlightLimitTests {
 
     @Test("the endpoint with the fewest attempts in flight is next, then the one that has waited longest")
     func fair() async {
-        let limit = FlightLimit(quick: 3, slow: 1, quickTime: .seconds(60))
+        let limit = makeLimit(quick: 3, slow: 1)
         let places = [await limit.enter("a"), await limit.enter("a"), await limit.enter("a")]
         let ofA = Task { await limit.enter("a") }
         await until { await limit.waitingCount == 1 }

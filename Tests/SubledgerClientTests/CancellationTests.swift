@@ -4,7 +4,7 @@ import Testing
 
 @Suite("Requests that are cancelled")
 struct CancellationTests {
-    @Test("a request ends, also if it is cancelled while its answer is delivered", .timeLimit(.minutes(1)))
+    @Test("a request ends, also if it is cancelled while its answer is delivered", .timeLimit(.minutes(5)))
     func ends() async throws {
         // Nothing listens there, so that the answer comes at once.
         let base = try #require(URL(string: "http://127.0.0.1:9"))
@@ -28,7 +28,7 @@ struct CancellationTests {
     }
 
     @Test(
-        "a request of a task that is cancelled already fails as cancelled or refused, and ends", .timeLimit(.minutes(1))
+        "a request of a task that is cancelled already fails as cancelled or refused, and ends", .timeLimit(.minutes(5))
     )
     func before() async throws {
         let transport = URLSessionTransport(base: try #require(URL(string: "http://127.0.0.1:9")))

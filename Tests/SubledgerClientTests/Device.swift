@@ -32,9 +32,9 @@ final class Device: TrustedClock, @unchecked Sendable {
         for continuation in woken { continuation.resume() }
     }
 
-    /// Waits until somebody sleeps until a time. Returns false if nobody does within 20 seconds.
+    /// Waits until somebody sleeps until a time. Returns false if nobody does within two minutes.
     func isAwaited(_ date: Date) async -> Bool {
-        let deadline = ContinuousClock.now + .seconds(20)
+        let deadline = ContinuousClock.now + .seconds(120)
         while !lock.withLock({ sleepers.values.contains { abs($0.until.timeIntervalSince(date)) < 0.001 } }) {
             guard ContinuousClock.now < deadline else { return false }
             await Task.yield()

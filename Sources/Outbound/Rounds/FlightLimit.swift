@@ -41,7 +41,7 @@ actor FlightLimit {
 
     /// Below zero while more attempts have turned slow than there are places for slow ones.
     private var free: [Lane: Int]
-    private let quickTime: Duration
+    private let untilLate: @Sendable () async throws -> Void
     private var endpoints: [String: EndpointState] = [:]
     private var flights: [Place: Flight] = [:]
     private var lastNumber: UInt64 = 0
@@ -49,11 +49,14 @@ actor FlightLimit {
     /// - Parameters:
     ///   - quick: Places for attempts that have not lasted long.
     ///   - slow: Places for attempts to endpoints that are slow.
+    ///   - untilLate: Begins with each attempt, and returns when it has lasted longer than a quick one. Throws or returns
+    ///     early if its task is cancelled.
     init(
-        quick: Int = Limits.flightsMax, slow: Int = Limits.slowFlightsMax, quickTime: Duration = Limits.quickTimeMax
+        quick: Int = Limits.flightsMax, slow: Int = Limits.slowFlightsMax,
+        untilLate: @escaping @Sendable () async throws -> Void = { try await Task.sleep(for: Limits.quickTimeMax) }
     ) {
         free = [.quick: quick, .slow: slow]
-        self.quickTime = quickTime
+        self.untilLate = untilLate
     }
 
     /// Returns once there is a place for an attempt to an endpoint. Pair it with ``leave(_:)``.
@@ -97,8 +100,8 @@ actor FlightLimit {
         free[state.lane, default: 0] -= 1
         state.flights += 1
         endpoints[endpoint] = state
-        let timer = Task { [quickTime] in
-            try? await Task.sleep(for: quickTime)
+        let timer = Task { [untilLate] in
+            try? await untilLate()
             if !Task.isCancelled { turnLate(place) }
         }
         flights[place] = Flight(endpoint: endpoint, lane: state.lane, timer: timer)
