@@ -228,10 +228,11 @@ create index event_link_idx on subledger.event (stream_id, (facts #>> '{link,bac
 create index event_notice_idx on subledger.event (
   stream_id,
   (coalesce(
-    facts #>> '{notification,appTransaction,appTransactionId}', facts #>> '{notification,originalTransactionId}'
+    facts #>> '{notification,appTransaction,appTransactionId}', facts #>> '{notification,originalTransactionId}',
+    facts #>> '{erasure,subscriptions,0}'
   )),
   position
-) where kind = 'consent_rescinded' or kind = 'consumption_request' and source = 'apple-v1';
+) where kind in ('consent_rescinded', 'erasure') or kind = 'consumption_request' and source = 'apple-v1';
 
 -- What operators asked the store for, about a subscription or about all of a product, by position.
 create index event_write_idx on subledger.event (
@@ -264,7 +265,8 @@ grant select (
 -- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.event is
-  'Every accepted notification, once, in commit order. Append-only: update, delete and truncate fail for every role';
+  'Every accepted notification, once, in commit order. Append-only: update, delete and truncate fail for every role, but '
+  'for `subledger erase`, which empties bodies and renames a person''s ids in facts';
 comment on column subledger.event.position is 'From 1 without gaps within its stream, in commit order';
 comment on column subledger.event.received_at is 'When it was received, by our clock';
 comment on column subledger.event.occurred_at is
@@ -291,7 +293,8 @@ comment on column subledger.event.kind is
   'deleted), transaction and app_transaction (signed data of a device was handed in), pause and hold (Google suspends '
   'access), answer (Google answered what it knows of a purchase), test, link (a backend sets the links of a customer), '
   'write_request (an operator is about to ask the store for a change), write_answer (what it answered), month_closed '
-  'and month_reopened (an operator closed a month, or opened it again: see analyst.closed_months), other (a type '
+  'and month_reopened (an operator closed a month, or opened it again: see analyst.closed_months), erasure (an operator '
+  'erased a person''s data), other (a type '
   'without a word here yet). Never decides access: the facts do';
 comment on column subledger.event.dedupe_key is
   'Equal for two deliveries of one notification: the notificationUUID, 16 bytes, or a SHA-256 of the content if there '
@@ -305,13 +308,13 @@ comment on column subledger.event.facts is
   '{"transactions":[…],"renewals":[…]} with Apple''s names, dates as ISO 8601 UTC, ids as strings, missing fields '
   'omitted; "accountDeletions" has the subscriptions of a deleted Apple Account, "notification" the other fields of a '
   'signed notification, "link" the links set by a backend, "write" the change that an operator asked the store for and '
-  'the store''s answer, "closing" the figures of a closed month';
+  'the store''s answer, "closing" the figures of a closed month, "erasure" what was erased';
 comment on column subledger.event.defects is
   'Fields that could not be read or say nothing, as [{"path","problem"}]; null if there are none';
 comment on column subledger.event.body is
   'The evidence. V1: the body as received, without the shared secret. V2: the signed text as Apple sent it, as '
   '{"signedPayload":"..."}; the JSON around it is not signed and is dropped. If the first byte is 1, the evidence is '
-  'stored in a compact form: see event_body and rebuilt_body';
+  'stored in a compact form: see event_body and rebuilt_body. Empty if an operator erased it';
 comment on column subledger.event.body_sha256 is 'SHA-256 of the result of event_body';
 comment on column subledger.event.chain_id is
   'Identifies the certificates of the signature, see certificate_verdict; null if unsigned';
@@ -2332,7 +2335,7 @@ create table subledger.change (
     kind in (
       'opened', 'extended', 'shortened', 'closed', 'product_changed', 'product_added', 'product_removed',
       'renewal_switched', 'next_product', 'seats_changed', 'customer_changed', 'consent_rescinded',
-      'unanswerable_request', 'unknown_order_voided'
+      'unanswerable_request', 'unknown_order_voided', 'customer_erased'
     )
   ),
   constraint change_cause_check check (cause in ('event', 'clock', 'products', 'ownership', 'rebuild')),
@@ -2341,8 +2344,11 @@ create table subledger.change (
   ),
   constraint change_position_check check ((cause = 'event') = (position is not null)),
   constraint change_customer_check check (
-    (kind in ('customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'))
-      = (customer_kind is not null)
+    (
+      kind in (
+        'customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided', 'customer_erased'
+      )
+    ) = (customer_kind is not null)
     and (customer_kind is null) = (customer_id is null)
   )
 );
@@ -2390,7 +2396,7 @@ comment on column subledger.change.kind is
   'customer_changed: the subscription has another customer, now or in the past; published for each customer that lost '
   'or gained it or some of its past access; consent_rescinded: a parent or guardian withdrew the consent for the app; '
   'unanswerable_request: Apple asked about a refund and named no purchase; unknown_order_voided: Google took back an '
-  'order that no answer has shown';
+  'order that no answer has shown; customer_erased: an operator erased the person''s data';
 comment on column subledger.change.at is
   'When it took effect: the start or end of a period or of ownership if cause is clock, published_at if not';
 comment on column subledger.change.cause is
@@ -2406,8 +2412,8 @@ comment on column subledger.change.until is
 comment on column subledger.change.auto_renew is 'For renewal_switched: whether auto-renewal is on';
 comment on column subledger.change.customer_kind is
   'For customer_changed: the customer that lost or gained the subscription; until is null unless it owns the '
-  'subscription now and has access. For consent_rescinded, unanswerable_request and unknown_order_voided: the customer '
-  'that it is about. See ownership.customer_kind';
+  'subscription now and has access. For consent_rescinded, unanswerable_request, unknown_order_voided and customer_erased: '
+  'the customer that it is about. See ownership.customer_kind';
 comment on column subledger.change.customer_id is 'See ownership.customer_id';
 comment on column subledger.change.seats_before is 'For seats_changed: the number of seats before';
 comment on column subledger.change.seats is 'For seats_changed: the number of seats from now on';
@@ -3213,7 +3219,8 @@ select
   encode(event.fingerprint, 'hex') as fingerprint,
   coalesce(
     event.facts #>> '{transactions,0,originalTransactionId}', event.facts #>> '{renewals,0,originalTransactionId}',
-    event.facts #>> '{accountDeletions,0,originalTransactionId}', event.facts #>> '{write,originalTransactionId}'
+    event.facts #>> '{accountDeletions,0,originalTransactionId}', event.facts #>> '{write,originalTransactionId}',
+    event.facts #>> '{erasure,subscriptions,0}'
   ) as original_transaction_id,
   event.facts #>> '{transactions,0,transactionId}' as transaction_id,
   event.facts #>> '{transactions,0,productId}' as product_id,
@@ -6836,6 +6843,11 @@ grant select on all tables in schema analyst to subledger_reader, subledger_anal
 create or replace function subledger.refuse_change() returns trigger
 language plpgsql as $$
 begin
+  -- Set by `subledger erase` for its own transaction. Nobody but the owner has the right to update.
+  if tg_op = 'UPDATE' and tg_table_name in ('event', 'event_conflict', 'store_check')
+    and current_setting('subledger.erasing', true) = pg_current_xact_id_if_assigned()::text then
+    return null;
+  end if;
   raise exception 'subledger.% is append-only: % is refused', tg_table_name, lower(tg_op)
     using errcode = 'insufficient_privilege';
 end
@@ -6852,7 +6864,8 @@ begin
 end
 $$;
 
-comment on function subledger.refuse_change is 'Refuses the statement: the table is append-only';
+comment on function subledger.refuse_change is
+  'Refuses the statement: the table is append-only. An erasure by the owner may update rows';
 comment on function subledger.notify_products is
   'Wakes the projector, unless the queue of notifications is nearly full. The projector finds the change within seconds '
   'anyway';

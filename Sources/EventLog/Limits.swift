@@ -83,6 +83,10 @@ package enum Limits {
     package static let auditPageLinksMax = 10_000
     /// Longest duration of an audit statement. Only the operator waits for it.
     package static let auditWaitMax = Duration.seconds(600)
+    /// Events that an erasure looks through at a time.
+    static let erasurePageEvents = 10_000
+    /// Longest step of an erasure. The operator waits for it, and while the streams are locked, their notifications.
+    static let erasureWaitMax = Duration.seconds(600)
     /// Longest session of the console: a working day.
     package static let consoleSessionMax = Duration.seconds(8 * 3600)
     /// A session that was not used for this long ends: a browser may be left alone.

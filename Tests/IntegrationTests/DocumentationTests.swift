@@ -9,6 +9,7 @@ struct DocumentationTests {
     static let run = [
         "README", "GettingStarted", "Operating", "Configuration", "Security", "Simulator", "HTTPAPI", "SQL", "Receipts",
         "Webhooks", "Deliveries", "RefundRequests", "Evidence", "Conformance", "Export", "StoreReports",
+        "Erasure",
     ]
 
     /// The first command of each block that is marked as not run, so that a block cannot be left out by mistake.

@@ -8,8 +8,9 @@
 -- indexes beforehand, which locks nothing; then they are kept:
 --
 --   create index concurrently event_notice_idx on subledger.event (stream_id, (coalesce(
---     facts #>> '{notification,appTransaction,appTransactionId}', facts #>> '{notification,originalTransactionId}'
---   )), position) where kind = 'consent_rescinded' or kind = 'consumption_request' and source = 'apple-v1';
+--     facts #>> '{notification,appTransaction,appTransactionId}', facts #>> '{notification,originalTransactionId}',
+--     facts #>> '{erasure,subscriptions,0}'
+--   )), position) where kind in ('consent_rescinded', 'erasure') or kind = 'consumption_request' and source = 'apple-v1';
 --   create index concurrently event_refund_request_idx on subledger.event (stream_id, coalesce(
 --     facts #>> '{transactions,0,transactionId}',
 --     facts #>> '{notification,notification,pendingRefundReviewNotification,orderId}',
@@ -51,10 +52,11 @@ $$;
 create index if not exists event_notice_idx on subledger.event (
   stream_id,
   (coalesce(
-    facts #>> '{notification,appTransaction,appTransactionId}', facts #>> '{notification,originalTransactionId}'
+    facts #>> '{notification,appTransaction,appTransactionId}', facts #>> '{notification,originalTransactionId}',
+    facts #>> '{erasure,subscriptions,0}'
   )),
   position
-) where kind = 'consent_rescinded' or kind = 'consumption_request' and source = 'apple-v1';
+) where kind in ('consent_rescinded', 'erasure') or kind = 'consumption_request' and source = 'apple-v1';
 
 create index if not exists event_refund_request_idx on subledger.event (
   stream_id, coalesce(
@@ -75,7 +77,7 @@ alter table subledger.change add constraint change_kind_check check (
   kind in (
     'opened', 'extended', 'shortened', 'closed', 'product_changed', 'product_added', 'product_removed',
     'renewal_switched', 'next_product', 'seats_changed', 'customer_changed', 'consent_rescinded',
-    'unanswerable_request', 'unknown_order_voided'
+    'unanswerable_request', 'unknown_order_voided', 'customer_erased'
   )
 );
 alter table subledger.change
@@ -85,8 +87,11 @@ alter table subledger.change add constraint change_seats_check check (
   (kind = 'seats_changed') = (seats is not null) and (seats is null) = (seats_before is null)
 );
 alter table subledger.change add constraint change_customer_check check (
-  (kind in ('customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided'))
-    = (customer_kind is not null)
+  (
+    kind in (
+      'customer_changed', 'consent_rescinded', 'unanswerable_request', 'unknown_order_voided', 'customer_erased'
+    )
+  ) = (customer_kind is not null)
   and (customer_kind is null) = (customer_id is null)
 );
 

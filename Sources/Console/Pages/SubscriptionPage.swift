@@ -321,6 +321,7 @@ extension StoredEvent {
                 lines.append(id)
             }
         }
+        lines += root["erasure"]?["subscriptions"]?.elements.compactMap(\.string) ?? []
         return lines
     }
 

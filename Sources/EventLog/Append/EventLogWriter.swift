@@ -49,6 +49,18 @@ package struct EventLogWriter: Sendable {
         }
     }
 
+    /// Appends an event to a stream in the open transaction of a connection, whose role must be allowed to.
+    static func append(
+        _ event: PreparedEvent, streamId: Int32, in connection: PostgresConnection, deadline: ContinuousClock.Instant
+    ) async throws(PostgresError) -> Appended {
+        let batch = AppendBatch([event], streamIds: [streamId])
+        _ = try await connection.query(Statements.lockHeads, [batch.distinctStreams], deadline: deadline)
+        _ = try await connection.query(Statements.keepHeaders, batch.headerParameters, deadline: deadline)
+        let rows = try await connection.query(Statements.append, batch.appendParameters, deadline: deadline)
+        guard let place = try places(rows, count: 1)[0] else { throw PostgresError(.unavailable) }
+        return place
+    }
+
     static func places(_ rows: RowSet, count: Int) throws(PostgresError) -> [Appended?] {
         var places = [Appended?](repeating: nil, count: count)
         for row in rows {

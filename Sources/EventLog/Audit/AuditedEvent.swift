@@ -47,10 +47,12 @@ package struct AuditedEvent: Sendable {
     package let derived: DerivedColumns?
     /// The columns that the hash chain covers.
     package let chained: ChainedEvent
-    let storedBody: AuditedBody
+    /// Nil if there is none: it was erased, or is lost.
+    let storedBody: AuditedBody?
     /// Value of the hash chain up to this event, as stored.
     package let chain: [UInt8]
 
+    package var hasBody: Bool { storedBody != nil }
     package var source: String { chained.source }
     package var dedupeKey: DedupeKey { DedupeKey(bytes: chained.dedupeKey) }
     /// Identifies the certificates of the signature; nil if the body is unsigned, or was stored before this column
@@ -69,7 +71,7 @@ package struct AuditedEvent: Sendable {
 
     init(
         position: Int64, receivedAt: Instant, brokenTime: String?, derived: DerivedColumns?, chained: ChainedEvent,
-        storedBody: AuditedBody, chain: [UInt8]
+        storedBody: AuditedBody?, chain: [UInt8]
     ) {
         self.position = position
         self.receivedAt = receivedAt
@@ -81,7 +83,10 @@ package struct AuditedEvent: Sendable {
     }
 
     /// The bytes of ``ProvenEvent/evidence``, checked against the stored digest.
-    package func body() throws(DamagedBody) -> [UInt8] { try storedBody.bytes() }
+    package func body() throws(DamagedBody) -> [UInt8] {
+        guard let storedBody else { throw .missing }
+        return try storedBody.bytes()
+    }
 }
 
 /// The result of a revocation check.

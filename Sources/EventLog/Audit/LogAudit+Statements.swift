@@ -77,6 +77,18 @@ extension LogAudit {
             order by position
             """)
 
+        static let erasures = Statement(
+            "audit_erasures",
+            """
+            select body, body_sha256, position
+            from subledger.event
+            where stream_id = $1
+              and source = 'operator'
+              and kind = 'erasure'
+              and octet_length(body) > 0
+            order by position
+            """)
+
         static let links = Statement(
             "audit_links",
             """
@@ -160,6 +172,17 @@ extension LogAudit {
             from subledger.event_conflict
             where stream_id = $1
               and (position, body_sha256) > ($2, $3)
+              -- An erasure empties both.
+              and not (
+                octet_length(body) = 0
+                and exists (
+                  select
+                  from subledger.event
+                  where event.stream_id = $1
+                    and event.position = event_conflict.position
+                    and octet_length(event.body) = 0
+                )
+              )
             order by position, body_sha256
             limit $4
             """)

@@ -66,10 +66,32 @@ package struct LogAudit: Sendable {
                         receivedAt: receivedAt, source: try row.value(at: 3), dedupeKey: try row.value(at: 7),
                         bodyDigest: try row.value(at: 9), chainId: try row.optional(at: 10),
                         revocation: try row.optional(at: 11)),
-                    storedBody: AuditedBody(stored: body, digest: try row.value(at: 9), headers: headers),
+                    storedBody: body.isEmpty
+                        ? nil : AuditedBody(stored: body, digest: try row.value(at: 9), headers: headers),
                     chain: try row.value(at: 12)))
         }
         return events
+    }
+
+    /// The events of a stream that have no body because an operator erased them, as the statements in the log say.
+    ///
+    /// A statement that cannot be read excuses nothing; the verification of the event itself says what is wrong with it.
+    ///
+    /// - Returns: Each with its position.
+    package func erasures(
+        of stream: AuditedStream
+    ) async throws(PostgresError) -> [(position: Int64, statement: ErasureStatement)] {
+        let rows = try await connection.query(
+            Statements.erasures, [Parameter(stream.id)], deadline: .now + Limits.auditWaitMax)
+        var statements: [(position: Int64, statement: ErasureStatement)] = []
+        for row in rows {
+            let body = AuditedBody(stored: try row.value(at: 0), digest: try row.value(at: 1), headers: [:])
+            guard let text = try? body.bytes(), let json = try? JSONDocument(text).root,
+                let statement = try? ErasureStatement(json: json)
+            else { continue }
+            statements.append((try row.value(at: 2), statement))
+        }
+        return statements
     }
 
     /// The events after a position as links of the hash chain, oldest first, without their bodies.

@@ -88,12 +88,15 @@ package enum DamagedBody: Error, Hashable, CustomStringConvertible {
     case headerMissing
     /// What comes out is not what arrived.
     case digest
+    /// There is none.
+    case missing
 
     package var description: String {
         switch self {
         case .form: "body is stored in a form that cannot be read"
         case .headerMissing: "body refers to a header that is not there"
         case .digest: "body does not match its digest"
+        case .missing: "body is missing, and no erasure in the log says so"
         }
     }
 }

@@ -8,6 +8,7 @@ package enum NoticeStatements {
     static let kind: SQL = """
         case
             when event.kind = 'consent_rescinded' then 'consent_rescinded'
+            when event.kind = 'erasure' and event.source = 'operator' then 'customer_erased'
             when event.kind = 'consumption_request' and event.source = 'apple-v1'
               and event.facts -> 'transactions' = '[]'
               then 'unanswerable_request'
@@ -17,11 +18,11 @@ package enum NoticeStatements {
     /// The store account or the subscription that the event names, in the words of index `event_notice_idx`.
     static let id: SQL = """
         case
-            when event.kind = 'consent_rescinded'
+            when event.kind in ('consent_rescinded', 'erasure')
               or event.kind = 'consumption_request' and event.source = 'apple-v1'
               then coalesce(
                 event.facts #>> '{notification,appTransaction,appTransactionId}',
-                event.facts #>> '{notification,originalTransactionId}'
+                event.facts #>> '{notification,originalTransactionId}', event.facts #>> '{erasure,subscriptions,0}'
               )
           end
         """
@@ -31,10 +32,13 @@ package enum NoticeStatements {
         select \(kind) as notice, event.position, coalesce(event.occurred_at, event.received_at) as at
         from subledger.event
         where event.stream_id = $1
-          and (event.kind = 'consent_rescinded' or event.kind = 'consumption_request' and event.source = 'apple-v1')
+          and (
+            event.kind in ('consent_rescinded', 'erasure')
+              or event.kind = 'consumption_request' and event.source = 'apple-v1'
+          )
           and coalesce(
             event.facts #>> '{notification,appTransaction,appTransactionId}',
-            event.facts #>> '{notification,originalTransactionId}'
+            event.facts #>> '{notification,originalTransactionId}', event.facts #>> '{erasure,subscriptions,0}'
           ) = reached.id
           and (event.kind = 'consent_rescinded') = (reached.kind = 'app_transaction')
         """

@@ -116,6 +116,7 @@ enum PurchaseStatements {
           and event.position > $2
           and event.position <= $3
           and event.source = 'google-rtdn'
+          and octet_length(event.body) > 0
         order by event.position
         limit $4
         """)
@@ -183,6 +184,7 @@ enum PurchaseStatements {
         join subledger.event using (stream_id, position)
         where google_notification.app = $1
           and google_notification.token_sha256 = sha256(convert_to($2, 'UTF8'))
+          and octet_length(event.body) > 0
         order by event.received_at, event.position
         """)
 

@@ -56,6 +56,7 @@ extension LogReader {
             where stream.app = $1
               and stream.environment = $2
               and event.position = $3
+              and octet_length(event.body) > 0
             """)
 
         static let positionsWithReceipt = Statement(

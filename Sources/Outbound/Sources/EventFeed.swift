@@ -66,7 +66,7 @@ struct EventFeed: MessageSource {
               ),
               left(encode(chain, 'hex'), 8),
               case when source in ('apple-v1', 'apple-v2', 'google-rtdn') then
-                subledger.event_body(stream_id, position)
+                nullif(subledger.event_body(stream_id, position), '')
               end
             from subledger.event
             where stream_id = $1

@@ -163,6 +163,11 @@ package struct Database {
         try await Self.withConnection(configuration(role), command)
     }
 
+    /// Runs a command on a connection of the owner of the schema, who may change what no role may.
+    package func withOwner<Value>(_ command: (PostgresConnection) async throws -> Value) async throws -> Value {
+        try await Self.withConnection(owner, command)
+    }
+
     /// Runs the body with a connection for figures over the whole log, which may take minutes.
     package func withFigures<Value>(
         _ command: (PostgresConnection) async throws -> Value

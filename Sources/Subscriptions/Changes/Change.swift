@@ -32,6 +32,8 @@ package struct Change: Sendable, Hashable {
         case unanswerableRequest = "unanswerable_request"
         /// Google took back an order that no answer has shown.
         case unknownOrderVoided = "unknown_order_voided"
+        /// An operator erased the data of the person whose subscription it is.
+        case customerErased = "customer_erased"
     }
 
     package enum Cause: Sendable, Hashable {

@@ -18,12 +18,15 @@ package struct CustomerNotice: Sendable, Hashable {
         case unanswerableRequest = "unanswerable_request"
         /// Google took back an order of a purchase that no answer has shown.
         case unknownOrderVoided = "unknown_order_voided"
+        /// An operator erased the person's data: the customer is called by a pseudonym since.
+        case customerErased = "customer_erased"
 
         package var change: Change.Kind {
             switch self {
             case .consentRescinded: .consentRescinded
             case .unanswerableRequest: .unanswerableRequest
             case .unknownOrderVoided: .unknownOrderVoided
+            case .customerErased: .customerErased
             }
         }
 
@@ -33,6 +36,7 @@ package struct CustomerNotice: Sendable, Hashable {
             case .consentRescinded: "consent for the app rescinded"
             case .unanswerableRequest: "consumption request names no purchase"
             case .unknownOrderVoided: "void of an unknown order"
+            case .customerErased: "customer erased"
             }
         }
 
@@ -42,6 +46,7 @@ package struct CustomerNotice: Sendable, Hashable {
             case .consentRescinded: "a parent or guardian withdrew the consent for the app"
             case .unanswerableRequest: "Apple asked about a refund without naming the purchase: not answered"
             case .unknownOrderVoided: "Google took back an order that it has not shown"
+            case .customerErased: "an operator erased the person's data"
             }
         }
     }

@@ -125,8 +125,8 @@ private struct FactReader: FieldVisitor {
 }
 
 /// The facts of one event as stored in the log: `{"transactions":[…],"renewals":[…]}`, with `"accountDeletions":[…]` if
-/// an Apple Account was deleted, `"purchases":[…]` if Google reported some, `"link":{…}` if a backend sent one and
-/// `"write":{…}` if an operator asks for a change.
+/// an Apple Account was deleted, `"purchases":[…]` if Google reported some, `"link":{…}` if a backend sent one,
+/// `"write":{…}` if an operator asks for a change and `"erasure":{…}` if one erased a person's data.
 package struct Facts: Sendable, Hashable {
     package var transactions: [Transaction]
     package var renewals: [RenewalInfo]
@@ -136,10 +136,12 @@ package struct Facts: Sendable, Hashable {
     package var purchases: [PurchaseFact]
     package var link: LinkStatement?
     package var write: StoreWrite?
+    package var erasure: ErasureStatement?
 
     package init(
         transactions: [Transaction], renewals: [RenewalInfo], accountDeletions: [String] = [],
-        purchases: [PurchaseFact] = [], link: LinkStatement? = nil, write: StoreWrite? = nil
+        purchases: [PurchaseFact] = [], link: LinkStatement? = nil, write: StoreWrite? = nil,
+        erasure: ErasureStatement? = nil
     ) {
         self.transactions = transactions
         self.renewals = renewals
@@ -147,6 +149,7 @@ package struct Facts: Sendable, Hashable {
         self.purchases = purchases
         self.link = link
         self.write = write
+        self.erasure = erasure
     }
 
     package init(json: JSONValue) throws(FactsError) {
@@ -159,6 +162,7 @@ package struct Facts: Sendable, Hashable {
         for element in json["purchases"]?.elements ?? [] { purchases.append(try PurchaseFact(json: element)) }
         if let json = json["link"] { link = try LinkStatement(json: json) }
         if let json = json["write"] { write = try StoreWrite(json: json) }
+        if let json = json["erasure"] { erasure = try ErasureStatement(json: json) }
     }
 
     package func writeMembers(to writer: inout JSONWriter) {
@@ -184,6 +188,10 @@ package struct Facts: Sendable, Hashable {
             writer.key("write")
             write.write(to: &writer)
         }
+        if let erasure {
+            writer.key("erasure")
+            erasure.write(to: &writer)
+        }
     }
 
     /// The smallest subscription id, if the event contains several: all subscriptions in one notification or receipt
@@ -199,7 +207,7 @@ package struct Facts: Sendable, Hashable {
     package var bySubscription: [String: Facts] {
         // Nearly always there is only one.
         if let subscription = transactions.first?.originalTransactionId ?? renewals.first?.originalTransactionId,
-            accountDeletions.isEmpty, purchases.isEmpty,
+            accountDeletions.isEmpty, purchases.isEmpty, erasure == nil,
             transactions.allSatisfy({ $0.originalTransactionId == subscription }),
             renewals.allSatisfy({ $0.originalTransactionId == subscription })
         {
@@ -217,6 +225,9 @@ package struct Facts: Sendable, Hashable {
         for id in accountDeletions {
             subscriptions[id, default: Facts(transactions: [], renewals: [])].accountDeletions.append(id)
         }
+        for id in erasure?.subscriptions ?? [] {
+            subscriptions[id, default: Facts(transactions: [], renewals: [])].erasure = erasure
+        }
         for purchase in purchases {
             subscriptions[purchase.purchaseToken, default: Facts(transactions: [], renewals: [])]
                 .purchases.append(purchase)
@@ -229,7 +240,7 @@ extension Event {
     package var facts: Facts {
         Facts(
             transactions: transactions, renewals: renewals, accountDeletions: accountDeletions, purchases: purchases,
-            link: link, write: write)
+            link: link, write: write, erasure: erasure)
     }
 
     /// Writes the members that the log stores as facts: the projected facts, under `notification` all other fields, and

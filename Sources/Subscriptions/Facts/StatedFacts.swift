@@ -14,6 +14,8 @@ package struct StatedFacts: Sendable {
     private(set) var purchases: [Stated<PurchaseFact>] = []
     /// True if the Apple Account of the subscription was deleted.
     fileprivate(set) var isAccountDeleted = false
+    /// True if the data of the person whose subscription it was has been erased.
+    fileprivate(set) var isErased = false
 
     /// Selects the facts of one subscription and ignores all others.
     package init(_ facts: Facts, about subscription: String) {
@@ -23,6 +25,7 @@ package struct StatedFacts: Sendable {
         for renewal in facts.renewals where renewal.originalTransactionId == subscription { add(renewal) }
         for purchase in facts.purchases where purchase.purchaseToken == subscription { add(purchase) }
         isAccountDeleted = facts.accountDeletions.contains(subscription)
+        isErased = facts.erasure?.subscriptions.contains(subscription) ?? false
     }
 
     fileprivate init() {}
@@ -39,7 +42,9 @@ package struct StatedFacts: Sendable {
         }.min()
     }
 
-    var isEmpty: Bool { transactions.isEmpty && renewals.isEmpty && purchases.isEmpty && !isAccountDeleted }
+    var isEmpty: Bool {
+        transactions.isEmpty && renewals.isEmpty && purchases.isEmpty && !isAccountDeleted && !isErased
+    }
 
     /// True for facts of Google, which are about a purchase and not about a whole subscription.
     package var isOfPurchase: Bool { !purchases.isEmpty }
@@ -114,5 +119,10 @@ package struct EventFacts: Sendable {
             bySubscription[purchase.purchaseToken, default: StatedFacts()].add(purchase)
         }
         if let json = json["link"] { link = try LinkStatement(json: json) }
+        if let json = json["erasure"] {
+            for id in try ErasureStatement(json: json).subscriptions {
+                bySubscription[id, default: StatedFacts()].isErased = true
+            }
+        }
     }
 }

@@ -10,6 +10,8 @@ package struct SubscriptionFacts: Sendable, Hashable {
     package private(set) var renewals: [StatedRenewal: Provenance] = [:]
     /// The times at which the Apple Account was reported as deleted.
     package private(set) var accountDeletions: [Instant: Provenance] = [:]
+    /// The times at which the data of the person whose subscription it was has been erased.
+    package internal(set) var erasures: [Instant: Provenance] = [:]
     /// What Google reported about the purchases of the subscription.
     package internal(set) var purchases: [StatedPurchase: Provenance] = [:]
     /// Set for a purchase that continues another one: the facts are those of the subscription named here.
@@ -191,6 +193,9 @@ package struct SubscriptionFacts: Sendable, Hashable {
             accountDeletions[statedAt] = Provenance(
                 accountDeletions[statedAt], receivedAt: receivedAt, position: position)
         }
+        if facts.isErased {
+            erasures[statedAt] = Provenance(erasures[statedAt], receivedAt: receivedAt, position: position)
+        }
         for stated in facts.purchases {
             let purchase = StatedPurchase(purchase: stated.fact, statedAt: statedAt)
             purchases[purchase] = Provenance(purchases[purchase], receivedAt: receivedAt, position: position)
@@ -233,7 +238,7 @@ extension SubscriptionFacts {
         var bytes = 128 + 64 * companions.count + 12 * positions.count
         for fact in transactions.keys { bytes += fact.text.count + 160 }
         for stated in renewals.keys { bytes += stated.renewal.text.count + 160 }
-        bytes += 128 * accountDeletions.count
+        bytes += 128 * (accountDeletions.count + erasures.count)
         for stated in purchases.keys { bytes += stated.purchase.text.count + 160 }
         return bytes
     }
@@ -274,16 +279,8 @@ extension SubscriptionFacts {
                     writer.member("position", entry.value.position)
                 }
             }
-            if !accountDeletions.isEmpty {
-                writer.key("accountDeletions")
-                writer.array(accountDeletions.sorted { $0.key < $1.key }) { writer, entry in
-                    writer.object { writer in
-                        writer.member("statedAt", entry.key)
-                        writer.member("receivedAt", entry.value.receivedAt)
-                        writer.member("position", entry.value.position)
-                    }
-                }
-            }
+            Self.write("accountDeletions", accountDeletions, to: &writer)
+            Self.write("erasures", erasures, to: &writer)
             if !purchases.isEmpty {
                 writer.key("purchases")
                 writer.array(purchasesInOrder) { writer, entry in
@@ -319,6 +316,27 @@ extension SubscriptionFacts {
         }
     }
 
+    private static func write(_ key: StaticString, _ times: [Instant: Provenance], to writer: inout JSONWriter) {
+        guard !times.isEmpty else { return }
+        writer.key(key)
+        writer.array(times.sorted { $0.key < $1.key }) { writer, entry in
+            writer.object { writer in
+                writer.member("statedAt", entry.key)
+                writer.member("receivedAt", entry.value.receivedAt)
+                writer.member("position", entry.value.position)
+            }
+        }
+    }
+
+    private static func times(_ json: JSONValue?) throws(FactsError) -> [Instant: Provenance] {
+        var times: [Instant: Provenance] = [:]
+        for element in json?.elements ?? [] {
+            let statement = try Statement(json: element)
+            times[statement.statedAt] = Provenance(receivedAt: statement.receivedAt, position: statement.position)
+        }
+        return times
+    }
+
     /// Reads the JSON that ``write(to:)`` wrote, which must be unchanged byte for byte.
     package init(originalTransactionId: String, json: JSONValue) throws(FactsError) {
         self.init(originalTransactionId: originalTransactionId)
@@ -334,11 +352,8 @@ extension SubscriptionFacts {
                 isSigned: statement.isSigned)
             renewals[stated] = Provenance(receivedAt: statement.receivedAt, position: statement.position)
         }
-        for element in json["accountDeletions"]?.elements ?? [] {
-            let statement = try Statement(json: element)
-            accountDeletions[statement.statedAt] = Provenance(
-                receivedAt: statement.receivedAt, position: statement.position)
-        }
+        accountDeletions = try Self.times(json["accountDeletions"])
+        erasures = try Self.times(json["erasures"])
         for element in json["purchases"]?.elements ?? [] {
             let statement = try Statement(json: element)
             let fact = try element.requiredFact()

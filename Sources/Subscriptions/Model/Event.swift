@@ -32,6 +32,8 @@ package struct Event: Sendable, Hashable {
     package var write: StoreWrite?
     /// The month that an operator closes or opens again. Nil for other events.
     package var closing: MonthClosing?
+    /// What an operator erased from the log. Nil for other events.
+    package var erasure: ErasureStatement?
     /// The subscriptions whose Apple Account was deleted. Empty unless the App Store answered so.
     package var accountDeletions: [String] = []
     /// What Google reported about purchases. Empty for other stores, and for Google's notifications.
@@ -173,6 +175,8 @@ package enum EventKind: String, Sendable, Hashable, CaseIterable {
     case monthClosed = "month_closed"
     /// An operator opened a closed month again.
     case monthReopened = "month_reopened"
+    /// An operator erased a person's data.
+    case erasure
     /// A type that this version does not know. Its facts are processed like any others.
     case other
 }

@@ -150,10 +150,12 @@ extension SubscriptionFacts {
     /// Adds all facts of another subscription.
     mutating func add(_ other: SubscriptionFacts) {
         for (purchase, evidence) in other.purchases {
-            var merged = Provenance(
+            purchases[purchase] = Provenance(
                 purchases[purchase], receivedAt: evidence.receivedAt, position: evidence.position)
-            merged.position = min(merged.position, evidence.position)
-            purchases[purchase] = merged
+        }
+        for (time, evidence) in other.erasures {
+            erasures[time] = Provenance(
+                erasures[time], receivedAt: evidence.receivedAt, position: evidence.position)
         }
         positions.formUnion(other.positions)
     }
@@ -161,6 +163,7 @@ extension SubscriptionFacts {
     /// Makes this an entry that leads to the subscription of the purchase.
     mutating func lead(to line: String, position: Int64) {
         purchases = [:]
+        erasures = [:]
         positions = []
         self.line = Line(originalTransactionId: line, position: position)
     }

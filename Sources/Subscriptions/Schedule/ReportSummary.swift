@@ -11,6 +11,8 @@ package struct ReportSummary: Sendable, Hashable {
     package let hasUnsigned: Bool
     /// When the last report was received that contradicts a cancellation without taking it back; nil if none does.
     let contradictedAt: Instant?
+    /// True if a person's data was erased since the last report: an answer would bring it back.
+    let isErased: Bool
 
     init(_ facts: SubscriptionFacts) {
         var latestAt: Instant?
@@ -27,5 +29,6 @@ package struct ReportSummary: Sendable, Hashable {
         self.hasSigned = hasSigned
         self.hasUnsigned = hasUnsigned
         contradictedAt = hasUnsigned ? StandingCancellations.contradiction(in: facts) : nil
+        isErased = facts.erasures.keys.max().map { $0 >= latestAt ?? $0 } ?? false
     }
 }

@@ -12,11 +12,14 @@ extension Subscription {
     /// Soon after a report that contradicts a cancellation, the App Store is asked which of them is right: its answer is
     /// later than both.
     ///
+    /// After an erasure, nothing is asked until the store reports something by itself.
+    ///
     /// Google is asked about the current purchase alone, see ``PlaySchedule``.
     ///
     /// - Parameter last: When the state was last confirmed: by the latest report (``reports``), or by a later check
     ///   that changed nothing. The next check is later than that.
     package func nextCheck(after last: Instant?, policy: CheckPolicy) -> StoreCheck? {
+        if reports.isErased { return nil }
         if let purchase = currentPurchase {
             return PlaySchedule(purchase: purchase, isOfSandbox: policy.isOfSandbox).next(after: last ?? .earliest)
         }

@@ -8,6 +8,8 @@ package struct VerificationOutcome: Sendable {
     package var finding: Finding? { findings.first }
     package var streams = 0
     package var events: Int64 = 0
+    /// How many of the events have no body because an operator erased it. Their digests were checked, and nothing else.
+    package var erased: Int64 = 0
     package var subscriptions: Int64 = 0
 
     /// More say nothing that a person could use, and a damaged table would have millions.

@@ -112,11 +112,15 @@ package struct EventVerifier: Sendable {
         } else if let json, MonthClosing.isClosing(json), let closing = try? MonthClosing(json: json) {
             canonical = closing.canonicalText
             event = closing.event(environment: environment, app: app, receivedAt: time)
+        } else if let json, ErasureStatement.isErasure(json), let erasure = try? ErasureStatement(json: json) {
+            canonical = erasure.canonicalText
+            event = erasure.event(environment: environment, app: app, receivedAt: time)
         } else if let json, let write = try? StoreWrite(json: json) {
             canonical = write.canonicalText
             event = write.event(environment: environment, app: app, receivedAt: time)
         } else {
-            return Result(problem: "body cannot be decoded: expected a request of an operator, or a closed month")
+            return Result(
+                problem: "body cannot be decoded: expected a request of an operator, a closed month or an erasure")
         }
         guard canonical == body else { return Result(problem: "body is not in canonical form") }
         if let column = differingColumn(stored, event) {

@@ -1,6 +1,7 @@
 import AppStore
 import EventLog
 import Foundation
+import Subscriptions
 
 /// Checks the events of one stream in order of position.
 package struct LogVerifier {
@@ -14,12 +15,14 @@ package struct LogVerifier {
     /// - Parameter onProgress: Called with the number of events checked, in all streams.
     package func check(_ outcome: inout VerificationOutcome, onProgress: (Int64) -> Void) async throws {
         var walk = ChainWalk(stream, heads: heads)
+        let erasures = ErasedPositions(try await audit.erasures(of: stream))
         outcome.add(walk.start())
         while true {
             let page = try await audit.page(of: stream, after: walk.position)
             guard !page.isEmpty else { break }
-            for finding in try await problems(page, &walk) { outcome.add(finding) }
+            for finding in try await problems(page, &walk, erasures) { outcome.add(finding) }
             outcome.events += Int64(page.count)
+            outcome.erased += Int64(page.count { erasures.excuse($0) })
             onProgress(outcome.events)
         }
         outcome.add(walk.end())
@@ -27,9 +30,11 @@ package struct LogVerifier {
     }
 
     /// What is wrong with the events of a page, in order.
-    private func problems(_ page: [AuditedEvent], _ walk: inout ChainWalk) async throws -> [Finding] {
-        let results = await results(of: page)
-        let sound = page.indices.filter { results[$0].problem == nil }
+    private func problems(
+        _ page: [AuditedEvent], _ walk: inout ChainWalk, _ erasures: ErasedPositions
+    ) async throws -> [Finding] {
+        let results = await results(of: page, erasures)
+        let sound = page.indices.filter { results[$0].facts != nil }
         let others = try await audit.otherFacts(
             sound.map { page[$0].position }, sound.compactMap { results[$0].facts }, sound.map { results[$0].defects },
             in: stream)
@@ -50,7 +55,9 @@ package struct LogVerifier {
     }
 
     /// Checks events concurrently, since signatures dominate the cost, and returns the results in order.
-    private func results(of events: [AuditedEvent]) async -> [EventVerifier.Result] {
+    private func results(
+        of events: [AuditedEvent], _ erasures: ErasedPositions
+    ) async -> [EventVerifier.Result] {
         let width = max(1, ProcessInfo.processInfo.activeProcessorCount)
         let verifier = self.events
         return await withTaskGroup(of: [(Int, EventVerifier.Result)].self) { group in
@@ -58,7 +65,11 @@ package struct LogVerifier {
                 group.addTask {
                     var results: [(Int, EventVerifier.Result)] = []
                     for index in stride(from: worker, to: events.count, by: width) {
-                        results.append((index, await verifier.check(events[index])))
+                        let event = events[index]
+                        // Without a body, nothing can be computed again. The chain is followed in any case.
+                        let result =
+                            erasures.excuse(event) ? EventVerifier.Result() : await verifier.check(event)
+                        results.append((index, result))
                     }
                     return results
                 }
@@ -69,5 +80,22 @@ package struct LogVerifier {
             }
             return all
         }
+    }
+}
+
+/// The positions that have no body by the erasures of a stream.
+private struct ErasedPositions: Sendable {
+    private let ranges: [ClosedRange<Int64>]
+
+    /// - Parameter statements: With their positions. A statement says nothing about events after it.
+    init(_ statements: [(position: Int64, statement: ErasureStatement)]) {
+        ranges = statements.flatMap { position, statement in
+            statement.positions.filter { $0.upperBound < position }
+        }
+    }
+
+    /// Whether the event has no body because it was erased.
+    func excuse(_ event: AuditedEvent) -> Bool {
+        !event.hasBody && ranges.contains { $0.contains(event.position) }
     }
 }

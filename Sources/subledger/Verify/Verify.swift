@@ -78,7 +78,7 @@ struct Verify: AsyncParsableCommand {
             print(
                 """
                 \(outcome.finding == nil ? "verified" : "not verified"): streams \(outcome.streams), \
-                events \(outcome.events)\(heads.heads.isEmpty ? "" : ", heads \(heads.heads.count)")\
+                events \(outcome.events)\(outcome.erased > 0 ? " (\(outcome.erased) erased)" : "")\(heads.heads.isEmpty ? "" : ", heads \(heads.heads.count)")\
                 \(chainOnly ? " (hash chain only)" : ", subscriptions \(outcome.subscriptions) (\(extent))")
                 """)
             if outcome.finding != nil { throw ExitCode.failure }

@@ -1,0 +1,360 @@
+import Encoding
+import Postgres
+import Subscriptions
+
+/// Erases a person's data: replaces the ids by pseudonyms in the log, the projections and all other tables, and removes the
+/// bodies of the events that are about the person.
+///
+/// Each event keeps its place, its times and its digests, so the hash chain still holds. One transaction does it all and
+/// appends the statement of it, so after a kill everything is as before, or done.
+///
+/// Source: scale, "a person's data erased, and the log still proves".
+package struct Erasure: Sendable {
+    private let connection: PostgresConnection
+
+    /// - Parameter connection: Of the owner of the schema. Every other role may only append.
+    package init(connection: PostgresConnection) {
+        self.connection = connection
+    }
+
+    /// Who asks for it, and why.
+    package struct Order: Sendable {
+        /// The time of the statement, which is asked for once the streams are locked.
+        package let now: @Sendable () -> Instant
+        package let by: String
+        package let reason: String
+        /// 16 random bytes, from which the pseudonyms are made.
+        package let random: [UInt8]
+
+        package init(now: @escaping @Sendable () -> Instant, by: String, reason: String, random: [UInt8]) {
+            self.now = now
+            self.by = by
+            self.reason = reason
+            self.random = random
+        }
+    }
+
+    /// What was done in a stream.
+    package struct Outcome: Sendable {
+        package let stream: StreamKey
+        /// Of the statement in the log.
+        package let position: Int64
+        package let statement: ErasureStatement
+        /// How many ids were replaced.
+        package let ids: Int
+    }
+
+    package enum Failure: Error, Hashable, CustomStringConvertible {
+        case nobody
+        case damaged(position: Int64)
+        case rebuilding
+        /// The projections do not contain the whole log yet.
+        case behind
+        case distributed
+
+        package var description: String {
+            switch self {
+            case .nobody: "nobody is known by this id"
+            case .damaged(let position): "the facts at position \(position) are not JSON: nothing was erased"
+            case .rebuilding:
+                "the copy of a rebuild exists, with the person's data: finish it with subledger rebuild, or drop schema "
+                    + "subledger_rebuild, and repeat the command"
+            case .behind:
+                "the projections do not contain the whole log yet: repeat the command when they have caught up"
+            case .distributed: "erasing is not possible while the tables are distributed over several nodes"
+            }
+        }
+    }
+
+    /// An event that is about the person.
+    private struct Found {
+        let position: Int64
+        let facts: [UInt8]
+        /// The subscriptions that it is about.
+        let about: [String]
+    }
+
+    /// Finds what is the person's. Changes nothing.
+    ///
+    /// - Parameters:
+    ///   - key: Any id of the person.
+    ///   - onProgress: Called with the number of events looked at, and of all events.
+    /// - Throws: ``Failure/nobody``, ``PostgresError``.
+    package func scope(
+        of key: CustomerKey, app: String, environment: Environment, onProgress: (Int64, Int64) -> Void = { _, _ in }
+    ) async throws -> ErasureScope {
+        var scope = try await ErasureScope.find(
+            key, app: app, environment: environment, on: connection, deadline: deadline)
+        let events = try await events(of: &scope, through: try await heads(of: scope), onProgress: onProgress)
+        for index in scope.parts.indices { scope.parts[index].positions = events[index].map(\.position) }
+        return scope
+    }
+
+    /// Erases what ``scope(of:app:environment:onProgress:)`` finds. Durable when this returns.
+    ///
+    /// Most events are read before the streams are locked.
+    ///
+    /// - Throws: ``Failure``, ``PostgresError``. Then nothing was erased, unless the outcome of the commit is unknown.
+    package func erase(
+        _ key: CustomerKey, app: String, environment: Environment, _ order: Order,
+        onProgress: (Int64, Int64) -> Void = { _, _ in }
+    ) async throws -> [Outcome] {
+        guard try await !Distribution.isInUse(connection) else { throw Failure.distributed }
+        try await connection.begin(with: [Step(Statements.lockRebuilds)], deadline: deadline)
+        do {
+            guard try await connection.query(Statements.rebuild, deadline: deadline).isEmpty else {
+                throw Failure.rebuilding
+            }
+            let first = try await ErasureScope.find(
+                key, app: app, environment: environment, on: connection, deadline: deadline)
+            let heads = try await heads(of: first)
+            var scope = first
+            var events = try await events(of: &scope, through: heads, onProgress: onProgress)
+            let locked = try await lock(scope)
+            var current = try await ErasureScope.find(
+                key, app: app, environment: environment, on: connection, deadline: deadline)
+            let isSame = current.names(thoseOf: first)
+            let later = try await self.events(of: &current, through: locked, after: heads)
+            if !isSame || later.contains(where: { !$0.isEmpty }) {
+                // Something about the person came meanwhile.
+                scope = current
+                events = try await self.events(of: &scope, through: locked, onProgress: onProgress)
+            }
+            let pseudonyms = Pseudonyms(
+                stem: "erased-" + Hex.text(order.random), keys: scope.parts[0].keys, kept: scope.parts[0].kept)
+            _ = try await connection.query(Statements.allow, deadline: deadline)
+            let at = order.now()
+            var outcomes: [Outcome] = []
+            for (part, events) in zip(scope.parts, events) where !events.isEmpty {
+                try await erase(part, events, pseudonyms)
+                outcomes.append(try await state(part, events.map(\.position), pseudonyms, order, at))
+            }
+            try await connection.commit(deadline: deadline)
+            return outcomes
+        } catch {
+            try? await connection.rollback(deadline: deadline)
+            throw error
+        }
+    }
+
+    /// The last positions of the streams.
+    private func heads(of scope: ErasureScope) async throws -> [Int64] {
+        guard !scope.isEmpty else { throw Failure.nobody }
+        var heads: [Int64] = []
+        for part in scope.parts {
+            let rows = try await connection.query(Statements.head, [Parameter(part.streamId)], deadline: deadline)
+            heads.append(try rows.first?.value(at: 0) ?? 0)
+        }
+        return heads
+    }
+
+    /// Stops the projector and the receivers of the streams until the end of the transaction, once the projections contain the
+    /// whole log.
+    ///
+    /// - Returns: The last positions.
+    private func lock(_ scope: ErasureScope) async throws -> [Int64] {
+        var heads: [Int64] = []
+        for part in scope.parts {
+            let id = [Parameter(part.streamId)]
+            // In this order, as projector and receivers lock one of the two.
+            let projected = try await connection.query(Statements.lockProjections, id, deadline: deadline)
+            let head: Int64 = try await connection.query(Statements.lockHead, id, deadline: deadline)[0].value(at: 0)
+            guard try projected.first?.value(Int64.self, at: 0) ?? 0 >= head else { throw Failure.behind }
+            heads.append(head)
+        }
+        return heads
+    }
+
+    /// The events of each part that are about the person. What they show of further ids is added to the scope.
+    private func events(
+        of scope: inout ErasureScope, through heads: [Int64], after starts: [Int64]? = nil,
+        onProgress: (Int64, Int64) -> Void = { _, _ in }
+    ) async throws -> [[Found]] {
+        while true {
+            var found: [[Found]] = []
+            for (index, part) in scope.parts.enumerated() {
+                found.append(
+                    try await events(
+                        of: part, after: starts?[index] ?? 0, through: heads[index], onProgress: onProgress))
+            }
+            guard starts != nil || found.contains(where: { !$0.isEmpty }) else { throw Failure.nobody }
+            var further: Set<CustomerKey> = []
+            for (part, events) in zip(scope.parts, found) {
+                for event in events where part.subscriptions.keys.contains(where: event.about.contains) {
+                    further.formUnion(Pseudonyms.keys(in: try JSONDocument(event.facts).root))
+                }
+            }
+            // Apple's numbers name no person, and the ids of grants none that is not in the grant.
+            further = further.filter { key in
+                key.kind != .subscription
+                    || key.id.text.contains(where: { !$0.isNumber }) && !key.id.text.hasPrefix("grant:")
+            }
+            further.subtract(scope.parts[0].keys)
+            for part in scope.parts {
+                further.subtract(try await part.others(further, on: connection, deadline: deadline))
+            }
+            further = further.filter { !Pseudonyms.isName($0.id.text) }.subtracting(scope.parts[0].kept)
+            guard !further.isEmpty else { return found }
+            for index in scope.parts.indices { scope.parts[index].keys.formUnion(further) }
+        }
+    }
+
+    private func erase(_ part: ErasureScope.Part, _ events: [Found], _ pseudonyms: Pseudonyms) async throws {
+        let id = Parameter(part.streamId)
+        var renamed: [JSONB] = []
+        for event in events {
+            guard let facts = try? pseudonyms.renamed(event.facts) else {
+                throw Failure.damaged(position: event.position)
+            }
+            renamed.append(JSONB(utf8: facts.text))
+        }
+        let positions = events.map(\.position)
+        _ = try await connection.query(
+            Statements.events, [id, .array(positions), .array(renamed)], deadline: deadline)
+        _ = try await connection.query(Statements.conflicts, [id, .array(positions)], deadline: deadline)
+        let named = Set(events.flatMap(\.about)).union(part.subscriptions.keys).sorted()
+        try await renameSubscriptionFacts(part, named, pseudonyms)
+        try await renameAdditional(part, named, pseudonyms)
+        let all = pseudonyms.all
+        let names = [
+            id, Parameter.array(all.map(\.key.kind.rawValue)), .array(all.map(\.key.id.text)), .array(all.map(\.name)),
+        ]
+        let alone = Parameter.array(part.subscriptions.filter(\.value.isAlone).map(\.key).sorted())
+        _ = try await connection.query(Statements.schedule, [id, alone], deadline: deadline)
+        if part.stream.environment != .unknown {
+            _ = try await connection.query(Statements.receipts, names + [alone], deadline: deadline)
+            for statement in Statements.purchases {
+                _ = try await connection.query(statement, names, deadline: deadline)
+            }
+        }
+        for statement in Statements.renames {
+            _ = try await connection.query(statement, names, deadline: deadline)
+        }
+        try await removeQuarantined(part, pseudonyms)
+    }
+
+    /// Appends the statement, in the open transaction.
+    private func state(
+        _ part: ErasureScope.Part, _ positions: [Int64], _ pseudonyms: Pseudonyms, _ order: Order, _ at: Instant
+    ) async throws -> Outcome {
+        let subscriptions = part.lines.map { id in
+            pseudonyms.name(of: CustomerKey(.subscription, id)) ?? id
+        }
+        let statement = ErasureStatement(
+            pseudonym: pseudonyms.stem, at: at, by: order.by, reason: order.reason,
+            subscriptions: subscriptions.sorted { ByteString($0) < ByteString($1) },
+            positions: ErasureStatement.ranges(of: positions))
+        let stated = StatedEvent(
+            statement.event(environment: part.stream.environment, app: part.stream.app, receivedAt: at),
+            text: statement.canonicalText, stream: part.stream)
+        let appended = try await EventLogWriter.append(
+            PreparedEvent(stated, receivedAt: at), streamId: part.streamId, in: connection, deadline: deadline)
+        return Outcome(
+            stream: part.stream, position: appended.position, statement: statement, ids: pseudonyms.all.count)
+    }
+
+    private func renameSubscriptionFacts(
+        _ part: ErasureScope.Part, _ named: [String], _ pseudonyms: Pseudonyms
+    ) async throws {
+        let rows = try await connection.query(
+            Statements.subscriptionFacts, [Parameter(part.streamId), .array(named)], deadline: deadline)
+        var ids: [String] = []
+        var texts: [String] = []
+        for row in rows {
+            let id: String = try row.value(at: 0)
+            let text: String = try row.value(at: 1)
+            let renamed = try pseudonyms.renamed(Array(text.utf8)).text
+            // Facts stand in the order of their texts, and the names may have another one.
+            let facts = try SubscriptionFacts(originalTransactionId: id, json: try JSONDocument(renamed).root)
+            var writer = JSONWriter(bytesExpected: facts.textBytesExpected)
+            facts.write(to: &writer)
+            ids.append(id)
+            texts.append(writer.text)
+        }
+        _ = try await connection.query(
+            Statements.writeSubscriptionFacts, [Parameter(part.streamId), .array(ids), .array(texts)],
+            deadline: deadline)
+    }
+
+    private func renameAdditional(
+        _ part: ErasureScope.Part, _ named: [String], _ pseudonyms: Pseudonyms
+    ) async throws {
+        var rows: [(String, String, JSONB)] = []
+        for row in try await connection.query(
+            Statements.additional, [Parameter(part.streamId), .array(named)], deadline: deadline)
+        {
+            let text = try pseudonyms.renamed(try row.value(JSONB.self, at: 2).utf8).text
+            rows.append((try row.value(at: 0), try row.value(at: 1), JSONB(utf8: text)))
+        }
+        _ = try await connection.query(
+            Statements.writeAdditional,
+            [
+                Parameter(part.streamId), .array(rows.map { $0.0 }), .array(rows.map { $0.1 }),
+                .array(rows.map { $0.2 }),
+            ], deadline: deadline)
+    }
+
+    private func removeQuarantined(_ part: ErasureScope.Part, _ pseudonyms: Pseudonyms) async throws {
+        let rows = try await connection.query(
+            Statements.quarantined, [Parameter(part.stream.app)], deadline: deadline)
+        var numbers: [Int64] = []
+        for row in rows {
+            let body: [UInt8] = try row.value(at: 1)
+            if pseudonyms.areIn(body, orAnyOf: part.subscriptions.keys) { numbers.append(try row.value(at: 0)) }
+        }
+        guard !numbers.isEmpty else { return }
+        _ = try await connection.query(Statements.removeQuarantined, [.array(numbers)], deadline: deadline)
+    }
+
+    /// The events that are about the person: those that name an id of the person's, and those about a subscription while it
+    /// was the person's. Earlier erasures are not, though they name subscriptions.
+    private func events(
+        of part: ErasureScope.Part, after start: Int64, through head: Int64, onProgress: (Int64, Int64) -> Void
+    ) async throws -> [Found] {
+        let own = Pseudonyms(stem: "", keys: part.keys, kept: part.kept)
+        let texts = Set(part.keys.map(\.id.text)).union(part.subscriptions.keys)
+        // As a JSON string; `like` has characters of its own.
+        let patterns = texts.sorted().map { text in
+            var writer = JSONWriter()
+            writer.value(text.lowercased())
+            return "%" + writer.text.replacing(/[\\%_]/) { "\\" + String($0.output) } + "%"
+        }
+        var found: [Found] = []
+        var position = start
+        while position < head {
+            let end = min(head, position + Int64(Limits.erasurePageEvents))
+            let rows = try await connection.query(
+                Statements.page,
+                [Parameter(part.streamId), Parameter(position), Parameter(end), .array(patterns)], deadline: deadline)
+            for row in rows {
+                let at: Int64 = try row.value(at: 0)
+                let text = try row.value(JSONB.self, at: 2).utf8
+                guard let json = try? JSONDocument(text).root, let renamed = try? own.renamed(text) else {
+                    throw Failure.damaged(position: at)
+                }
+                var about = (try? EventFacts(json: json)).map { Array($0.bySubscription.keys) } ?? []
+                for statement in [json["write"], json["notification"]] {
+                    if let id = statement?.string("originalTransactionId") { about.append(id) }
+                }
+                let receivedAt: Instant = try row.value(at: 1)
+                guard renamed.count > 0 || part.isOwned(about, at: receivedAt) else { continue }
+                found.append(Found(position: at, facts: text, about: about))
+            }
+            position = end
+            onProgress(position, head)
+        }
+        return found
+    }
+
+    /// A stream is read as a whole, which takes long if it is large.
+    private var deadline: ContinuousClock.Instant { .now + Limits.erasureWaitMax }
+}
+
+extension ErasureStatement {
+    /// The statement as an event of the log.
+    package func event(environment: Environment, app: String?, receivedAt: Instant) -> Event {
+        event(
+            environment: environment, app: app, receivedAt: receivedAt,
+            dedupeKey: DedupeKey(of: canonicalText, at: receivedAt))
+    }
+}

@@ -1,0 +1,133 @@
+import ArgumentParser
+import Encoding
+import EventLog
+import Foundation
+import Server
+import Subscriptions
+
+struct EraseCommand: AsyncParsableCommand {
+    static let configuration = CommandConfiguration(
+        commandName: "erase",
+        abstract: "Erase a person's data; a server may keep running.",
+        discussion: """
+            Replaces what names the person (customer ids, account tokens, app transaction ids, purchase tokens) by \
+            pseudonyms, everywhere, and removes the bodies of the events that are about the person. Transaction ids of \
+            Apple, order numbers of Google, products, dates and prices stay. So do positions, times and digests: heads \
+            that were signed before still hold. One transaction does it and appends an event that says so. Shows what it \
+            will do, and asks. Prints a JSON line for each app. Exit status 65 if nobody is known by the id; 69 if the projections do not contain the whole log yet. Connects as \
+            the owner of the schema.
+            """)
+
+    @Option(help: ArgumentHelp("The app.", valueName: "bundle-id"))
+    var app: String
+
+    @Option(help: ArgumentHelp("An id of the person.", valueName: "id"))
+    var customer: String
+
+    @Option(
+        name: .customLong("as"),
+        help: ArgumentHelp(
+            "What the id is: \(CustomerKey.Kind.allCases.map(\.rawValue).joined(separator: ", ")). [link]",
+            valueName: "kind"))
+    var kind = CustomerKey.Kind.link
+
+    @Option(help: ArgumentHelp("The environment: \(StreamEnvironment.names). [production]", valueName: "name"))
+    var environment: StreamEnvironment?
+
+    @Option(help: ArgumentHelp("The reason, which is recorded. It must not name the person.", valueName: "text"))
+    var reason: String
+
+    @Option(
+        help: ArgumentHelp("The operator, who is recorded. [the user of the operating system]", valueName: "name"))
+    var by: String?
+
+    @Flag(help: "Show what would be erased, and change nothing.")
+    var dryRun = false
+
+    @Flag(help: "Do not ask.")
+    var yes = false
+
+    @OptionGroup var database: DatabaseFlags
+
+    func validate() throws {
+        guard !customer.isEmpty else { throw ValidationError("--customer must not be empty.") }
+        try WriteFlags.check(reason, "--reason")
+        if let by { try WriteFlags.check(by, "--by") }
+        guard !dryRun || !yes else { throw ValidationError("--dry-run and --yes exclude each other.") }
+        if reason.localizedCaseInsensitiveContains(customer) {
+            throw ValidationError("--reason names the person: it stays in the log.")
+        }
+    }
+
+    func run() async throws {
+        try await reportingFailures {
+            let settings = Settings(flags: database.values)
+            let key = CustomerKey(kind, customer)
+            let environment = environment?.value ?? .production
+            try await Database.withExisting(settings, logger: try settings.logger()) { database in
+                try await database.withOwner { connection in
+                    let erasure = Erasure(connection: connection)
+                    let progress = ProgressReport("erase", unit: "events")
+                    do {
+                        let scope = try await erasure.scope(of: key, app: app, environment: environment) {
+                            progress.update($0, of: $1)
+                        }
+                        for part in scope.parts { show(part) }
+                        guard !dryRun, try isConfirmed() else { return }
+                        let order = Erasure.Order(
+                            now: { SystemClock.now() }, by: by ?? NSUserName(), reason: reason,
+                            random: (0..<16).map { _ in UInt8.random(in: .min ... .max) })
+                        for outcome in try await erasure.erase(key, app: app, environment: environment, order) {
+                            show(outcome)
+                        }
+                    } catch let failure as Erasure.Failure {
+                        throw CommandProblem(failure.description, failure == .behind ? .unavailable : .dataError)
+                    }
+                }
+            }
+        }
+    }
+
+    /// On stderr, so that stdout has what was done and nothing else.
+    private func show(_ part: ErasureScope.Part) {
+        guard !part.positions.isEmpty else { return }
+        let kinds = Dictionary(grouping: part.keys, by: \.kind).mapValues(\.count)
+        let ids = CustomerKey.Kind.allCases.compactMap { kind in kinds[kind].map { "\($0) \(kind.rawValue)" } }
+        printError(
+            """
+            \(part.stream.app) (\(part.stream.environment.rawValue)): bodies to remove: \(part.positions.count), \
+            subscriptions: \(part.lines.count), ids to replace: \(ids.isEmpty ? "none" : ids.joined(separator: ", "))
+            """)
+        if !part.kept.isEmpty {
+            printError("\(part.kept.count) more ids stay, since they are another customer's now, or shared by many")
+        }
+    }
+
+    private func isConfirmed() throws -> Bool {
+        if yes { return true }
+        guard isatty(STDIN_FILENO) == 1 else {
+            throw CommandProblem("nothing was erased: repeat the command with --yes", .validationFailure)
+        }
+        printError("This cannot be undone. Erase? [y/N]")
+        guard readLine()?.lowercased() == "y" else {
+            printError("Nothing was erased.")
+            return false
+        }
+        return true
+    }
+
+    private func show(_ outcome: Erasure.Outcome) {
+        var writer = JSONWriter()
+        writer.object { writer in
+            writer.member("app", outcome.stream.app)
+            writer.member("environment", outcome.stream.environment.rawValue)
+            writer.member("position", outcome.position)
+            writer.member("pseudonym", outcome.statement.pseudonym)
+            writer.member("ids", outcome.ids)
+            writer.member("subscriptions", outcome.statement.subscriptions.count)
+            writer.member("bodies", outcome.statement.positions.reduce(0) { $0 + $1.count })
+            writer.member("at", outcome.statement.at)
+        }
+        print(writer.text)
+    }
+}

@@ -1,0 +1,325 @@
+import Encoding
+import EventLog
+import Foundation
+import Postgres
+import Projector
+import Simulation
+import Subscriptions
+import TestSupport
+import Testing
+
+@Suite("An erased person is named nowhere, and the log still proves everything else")
+struct ErasureTests {
+    /// A log of both stores, with links, hand-ins and answers.
+    private struct Ledger {
+        let database: SharedDatabase
+        let log: SimulatedLog
+        let root: String
+
+        func run(_ arguments: String...) throws -> (status: Int32, output: String, error: String) {
+            let app = ["SUBLEDGER_APP_BUNDLE_ID": Self.app, "SUBLEDGER_APP_SHARED_SECRET": V1Body.secret]
+            return try ServerProcess.run(
+                arguments, environment: database.environment().merging(app) { $1 }, limit: 120)
+        }
+
+        func erase(
+            _ id: String, as kind: String, _ more: String...
+        ) throws -> (status: Int32, output: String, error: String) {
+            try ServerProcess.run(
+                ["erase", "--app", Self.app, "--customer", id, "--as", kind, "--reason", "a request by mail"] + more,
+                environment: database.environment(), limit: 120)
+        }
+
+        /// What `subledger verify` prints.
+        func verify(_ more: String...) throws -> (status: Int32, output: String, error: String) {
+            try ServerProcess.run(
+                ["verify", "--all", "--root", root] + more, environment: database.environment(), limit: 120)
+        }
+
+        static let app = "com.example.app"
+
+        /// Rows of a query, with parameters of their own.
+        func rows(_ sql: SQL, _ parameters: [Parameter] = []) async throws -> [String] {
+            let connection = try await TestCluster.connect(log.database)
+            let rows = try await connection.query(
+                Statement("erasure_test_rows", sql), parameters, deadline: .now + .seconds(60))
+            let lines: [String] = try rows.map { try $0.value(at: 0) }
+            await connection.close()
+            return lines
+        }
+
+        /// Everything about access, without the names of customers and subscriptions.
+        func access() async throws -> [String] {
+            try await rows(
+                """
+                select concat_ws(' ', app, environment, known_as, entitlement, active, until, positions)
+                from subledger.entitlement
+                order by 1
+                """)
+        }
+
+        /// Everything about access of all customers who are not called by a pseudonym, and not by the ids.
+        func access(without ids: [String]) async throws -> [String] {
+            try await rows(
+                """
+                select concat_ws(' ', app, environment, customer, known_as, owner_kind, owner_id, entitlement, active,
+                  until, positions)
+                from subledger.entitlement
+                where owner_id <> all ($1::text[])
+                  and owner_id not like 'erased-%'
+                order by 1
+                """, [.array(ids)])
+        }
+
+        /// The tables and bodies in which one of the texts stands.
+        func places(of texts: [String]) async throws -> [String] {
+            let connection = try await TestCluster.connect(log.database)
+            var places: [String] = []
+            let tables = try await connection.query(
+                Statement(
+                    "erasure_test_tables",
+                    """
+                    select relname::text
+                    from pg_class
+                    where relnamespace = 'subledger'::regnamespace
+                      and relkind in ('r', 'p')
+                    order by 1
+                    """), deadline: .now + .seconds(20))
+            for table in tables {
+                let name: String = try table.value(at: 0)
+                let quoted = texts.map { "'" + $0.replacing("'", with: "''") + "'" }.joined(separator: ", ")
+                do {
+                    try await connection.script(
+                        """
+                        do $check$
+                        begin
+                          if exists (
+                            select from subledger.\(name) as line, unnest(array[\(quoted)]) as wanted (text)
+                            where position(wanted.text in line::text) > 0
+                          ) then
+                            raise exception 'found';
+                          end if;
+                        end
+                        $check$
+                        """, deadline: .now + .seconds(60))
+                } catch {
+                    places.append(name)
+                }
+            }
+            let bodies = try await connection.query(
+                Statement(
+                    "erasure_test_bodies",
+                    "select position, subledger.event_body(stream_id, position) from subledger.event"),
+                deadline: .now + .seconds(60))
+            for row in bodies {
+                let text = Self.opened(String(decoding: try row.value([UInt8].self, at: 1), as: UTF8.self))
+                if texts.contains(where: { text.contains($0) }) {
+                    places.append("body of \(try row.value(Int64.self, at: 0))")
+                }
+            }
+            await connection.close()
+            return places
+        }
+
+        /// The text, with the payloads of the signed texts in it, and of those in these.
+        private static func opened(_ text: String) -> String {
+            text.matches(of: /[A-Za-z0-9_\-]+\.([A-Za-z0-9_\-]+)\.[A-Za-z0-9_\-]+/).reduce(text) { all, match in
+                guard let payload = Base64.decode(Array(match.output.1.utf8)[...], .url) else { return all }
+                return all + opened(String(decoding: payload, as: UTF8.self))
+            }
+        }
+    }
+
+    /// A database in which both stores told all their stories.
+    private static func withLedger(_ test: (Ledger) async throws -> Void) async throws {
+        let database = try await SharedDatabase.make()
+        let root = TestFolder.path("root") + ".pem"
+        defer { try? FileManager.default.removeItem(atPath: root) }
+        try TestCertificates.standard.rootPEM.write(toFile: root, atomically: true, encoding: .utf8)
+        let url = try #require(database.environment()["SUBLEDGER_DATABASE_URL"])
+        let run = try ServerProcess.simulate(
+            [
+                "--in-step", "--store", "both", "--format", "both", "--environment", "production", "--apple-id",
+                "1234567890", "--seed", "20180525", "--subscriptions", "60", "--lose", "0.2", "--duplicate", "0.1",
+                "--database-url", url,
+            ], limit: 300)
+        try #require(run.status == 0, "\(run.output)\(run.error)")
+        try await SimulatedLog.with(database: database.configuration) { log in
+            try await test(Ledger(database: database, log: log, root: root))
+        }
+        try await database.drop()
+    }
+
+    /// A customer of each kind and store who has most ids, as `kind id`, with all these ids.
+    private static func people(_ ledger: Ledger) async throws -> [(kind: String, id: String, ids: [String])] {
+        let lines = try await ledger.rows(
+            """
+            select distinct on (customer_kind, is_of_google) customer_kind || ' ' || customer_id || ' ' || ids
+            from (
+              select customer_kind, customer_id, count(*) as number,
+                -- Apple's numbers of subscriptions stay.
+                coalesce(string_agg(distinct id, ' ') filter (where kind <> 'subscription' or id !~ '^[0-9]+$'), '') as ids,
+                bool_or(kind = 'subscription' and id !~ '^[0-9]+$') as is_of_google
+              from subledger.customer_identity
+              where ends_at = 'infinity'
+              group by customer_kind, customer_id
+            ) as customer
+            where customer_kind <> 'subscription'
+            order by customer_kind, is_of_google, number desc, customer_id
+            """)
+        return lines.map { line in
+            let words = line.split(separator: " ").map(String.init)
+            return (words[0], words[1], Array(Set(words.dropFirst())))
+        }
+    }
+
+    @Test("no table and no body names the person; access, chain, heads, a rebuild and all others are as before")
+    func erased() async throws {
+        try await Self.withLedger { ledger in
+            let people = try await Self.people(ledger)
+            try #require(people.count >= 3, "\(people)")
+            let all = people.flatMap(\.ids)
+            // What operators gave by hand names a person, too.
+            let entitlement = try await ledger.rows("select min(entitlement) from subledger.product_entitlement")[0]
+            for person in people where person.kind == "link" {
+                let granted = try ledger.run(
+                    "grant", "--app", Ledger.app, "--customer", person.id, "--entitlement", entitlement, "--days", "30",
+                    "--reason", "for \(person.id)")
+                try #require(granted.status == 0, "\(granted.error)")
+            }
+            await ledger.log.projector.foldAllStreams()
+            let others = try await ledger.access(without: people.map(\.id))
+            let access = try await ledger.access()
+            let head = TestFolder.path("head")
+            let key = TestFolder.path("head-key") + ".pem"
+            defer {
+                try? FileManager.default.removeItem(atPath: head)
+                try? FileManager.default.removeItem(atPath: key)
+            }
+            let signed = try ledger.run("head", "--head-key", key)
+            try #require(signed.status == 0, "\(signed.error)")
+            try signed.output.write(toFile: head, atomically: true, encoding: .utf8)
+            #expect(try ledger.verify().status == 0)
+            #expect(try await !ledger.places(of: all).isEmpty)
+
+            for person in people {
+                let outcome = try ledger.erase(person.id, as: person.kind, "--yes")
+
+                #expect(outcome.status == 0, "\(person) \(outcome.error)")
+                let line = try #require(outcome.output.split(separator: "\n").last)
+                let json = try JSONDocument(Array(line.utf8)).root
+                #expect(json.string("pseudonym")?.hasPrefix("erased-") == true)
+                #expect(try await ledger.places(of: person.ids) == [], "\(person)")
+                let again = try ledger.erase(person.id, as: person.kind, "--yes")
+                #expect(again.status == 65 && again.error.contains("nobody is known by this id"), "\(again)")
+            }
+
+            await ledger.log.projector.foldAllStreams()
+            #expect(try await ledger.places(of: all) == [])
+            #expect(try await ledger.access() == access)
+            #expect(try await ledger.access(without: people.map(\.id)) == others)
+            let verified = try ledger.verify("--head", head, "--head-key", key)
+            #expect(verified.status == 0, "\(verified.output.prefix(2000))")
+            #expect(verified.output.contains(/events \d+ \([1-9]\d* erased\)/), "\(verified.output)")
+            let differences = try ledger.run("rebuild", "--diff")
+            #expect(differences.status == 0, "\(differences.output.prefix(3000))\(differences.error)")
+            // Nothing is asked about the erased until a store says something by itself.
+            #expect(
+                try await ledger.rows(
+                    """
+                    select check_schedule.original_transaction_id
+                    from subledger.check_schedule
+                    join subledger.ownership using (stream_id, original_transaction_id)
+                    where ownership.customer_id like 'erased-%'
+                    """) == [])
+            // Whoever follows the changes learns of each.
+            #expect(
+                try await ledger.rows(
+                    """
+                    select customer_id
+                    from subledger.change
+                    where kind = 'customer_erased'
+                    """
+                ).allSatisfy { $0.hasPrefix("erased-") })
+        }
+    }
+
+    @Test("a body that is lost, and a body that nobody erased, are no erasures")
+    func lost() async throws {
+        try await Self.withLedger { ledger in
+            let person = try #require(try await Self.people(ledger).first)
+            #expect(try ledger.erase(person.id, as: person.kind, "--yes").status == 0)
+            await ledger.log.projector.foldAllStreams()
+            let erased = try await ledger.rows(
+                "select position::text from subledger.event where octet_length(body) = 0 and stream_id = 2 limit 1")
+            let kept = try await ledger.rows(
+                """
+                select max(position)::text
+                from subledger.event
+                where octet_length(body) > 0 and stream_id = 2 and source <> 'operator'
+                """)
+            try await ledger.log.script(
+                """
+                alter table subledger.event disable trigger event_append_only;
+                update subledger.event set body = '' where stream_id = 2 and position = \(kept[0]);
+                alter table subledger.event enable always trigger event_append_only
+                """)
+
+            let verified = try ledger.verify()
+
+            #expect(verified.status == 1)
+            #expect(
+                verified.output.contains("position \(kept[0]): body is missing, and no erasure in the log says so"),
+                "\(verified.output)")
+            if let erased = erased.first { #expect(!verified.output.contains("position \(erased):")) }
+        }
+    }
+
+    @Test("without --yes nothing happens; every role may still only append")
+    func asked() async throws {
+        let database = try await SharedDatabase.make()
+        try await SimulatedLog.with(database: database.configuration) { log in
+            try await log.append(try await SimulatedLog.deliveries(subscriptions: 4))
+            await log.projector.foldAllStreams()
+            let id = try await log.lines(
+                "select id from subledger.customer_identity where kind = 'account' order by 1 limit 1")
+            let before = try await log.lines(
+                "select md5(string_agg(event::text, '' order by position)) from subledger.event event")
+            func erase(_ more: String...) throws -> (status: Int32, output: String, error: String) {
+                try ServerProcess.run(
+                    ["erase", "--app", V1Body.app, "--as", "account", "--environment", "sandbox"] + more,
+                    environment: database.environment())
+            }
+
+            let asked = try erase("--customer", id[0], "--reason", "mail")
+            let shown = try erase("--customer", id[0], "--reason", "mail", "--dry-run")
+            let named = try erase("--customer", id[0], "--reason", "mail of \(id[0])")
+            let nobody = try erase("--customer", "nobody", "--reason", "mail", "--yes")
+
+            #expect(asked.status == 64 && asked.error.contains("nothing was erased: repeat the command with --yes"))
+            #expect(shown.status == 0 && shown.output == "")
+            #expect(shown.error.contains(/bodies to remove: \d+, subscriptions: \d+, ids to replace: 1 account/))
+            #expect(named.status == 64 && named.error.contains("--reason names the person: it stays in the log."))
+            #expect(nobody.status == 65 && nobody.error.contains("nobody is known by this id"))
+            #expect(
+                try await log.lines(
+                    "select md5(string_agg(event::text, '' order by position)) from subledger.event event")
+                    == before)
+            // The setting alone permits nothing: no role has the right.
+            for role in ["receiver", "projector", "poller", "reader", "analyst", "products"] {
+                await #expect(throws: PostgresError.self) {
+                    let connection = try await TestCluster.connect(log.database.with(role: "subledger_\(role)"))
+                    try await connection.script(
+                        """
+                        begin;
+                        select set_config('subledger.erasing', pg_current_xact_id()::text, true);
+                        update subledger.event set body = '';
+                        commit
+                        """, deadline: .now + .seconds(20))
+                    await connection.close()
+                }
+            }
+        }
+        try await database.drop()
+    }
+}
