@@ -14,7 +14,7 @@ package struct TreeStream: Sendable, Hashable {
     /// The size of the last signed checkpoint; nil without one.
     package let signed: Int64?
     /// Whether the chain has the value at the end of the tiles that it had when they were made.
-    let agrees: Bool
+    package let agrees: Bool
 
     /// The number of events that are in no full tile.
     package var waiting: Int64 { max(0, last - (size ?? 0)) }
