@@ -1,6 +1,7 @@
 import Encoding
-import EventLog
 import Testing
+
+@testable import EventLog
 
 @Suite("The Merkle tree of a stream is that of RFC 6962")
 struct MerkleTreeTests {
