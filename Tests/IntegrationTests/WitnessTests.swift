@@ -1,3 +1,4 @@
+import AppStore
 import Encoding
 import EventLog
 import Foundation
