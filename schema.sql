@@ -25,8 +25,8 @@
 -- the tables whose stream is known only later: that of a receipt or of a purchase of Google Play after the store's
 -- answer, that of a notification in quarantine after its app was configured.
 --
--- `subledger rebuild` makes the chapters Projections and Customers again from the log. Nothing else can be
--- recomputed.
+-- `subledger rebuild` makes the chapters Projections and Customers again from the log, and the projector the tiles of
+-- the chapter The tree. Nothing else can be recomputed.
 
 -- Schema and roles ===================================================================================================
 -- Roles belong to the cluster, so another database may already have created them, or may be creating them now.
@@ -627,6 +627,88 @@ comment on function subledger.chain_step is 'Step of chained';
 comment on aggregate subledger.chained(bytea, bigint, bytea) is
   'Value of the hash chain after events in ascending order of position. start is the value before the first of them, '
   'digest their event_digest';
+
+-- The tree ===========================================================================================================
+-- A Merkle tree (RFC 6962) of each stream, whose leaves are the digests of its events, so that short proofs lead from one
+-- event, or from an earlier size, to a signed root. Only the projector writes these tables, after the events: an append
+-- pays nothing for them. Everything but the checkpoints and cosignatures can be computed again from the log.
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+create table subledger.head_tree (
+  stream_id integer not null,
+  size      bigint  not null,
+  chain     bytea   not null,
+  constraint head_tree_pkey primary key (stream_id),
+  constraint head_tree_size_check check (size >= 0 and size % 256 = 0),
+  constraint head_tree_chain_check check (octet_length(chain) = 32)
+);
+
+create table subledger.head_tile (
+  stream_id integer not null,
+  level     integer not null,
+  number    bigint  not null,
+  root      bytea   not null,
+  hashes    bytea   not null,
+  constraint head_tile_pkey primary key (stream_id, level, number),
+  constraint head_tile_level_check check (level between 0 and 7),
+  constraint head_tile_number_check check (number >= 0),
+  constraint head_tile_root_check check (octet_length(root) = 32),
+  constraint head_tile_hashes_check check (octet_length(hashes) = 8192)
+);
+-- Hashes do not get smaller by compression.
+alter table subledger.head_tile alter column hashes set storage external;
+
+create table subledger.head_checkpoint (
+  stream_id integer     not null,
+  origin    text        not null,
+  size      bigint      not null,
+  root      bytea       not null,
+  note      text        not null,
+  signed_at timestamptz not null,
+  constraint head_checkpoint_pkey primary key (stream_id),
+  constraint head_checkpoint_size_check check (size > 0),
+  constraint head_checkpoint_root_check check (octet_length(root) = 32)
+);
+
+create table subledger.head_cosignature (
+  stream_id   integer     not null,
+  witness     text        not null,
+  origin      text        not null,
+  size        bigint      not null,
+  note        text        not null,
+  cosigned_at timestamptz not null,
+  constraint head_cosignature_pkey primary key (stream_id, witness),
+  constraint head_cosignature_size_check check (size > 0)
+);
+
+grant select, insert, update on subledger.head_tree, subledger.head_checkpoint, subledger.head_cosignature
+  to subledger_projector;
+grant select, insert on subledger.head_tile to subledger_projector;
+grant select on subledger.head_checkpoint, subledger.head_cosignature to subledger_reader;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
+comment on table subledger.head_tree is 'How far the tiles of each stream reach';
+comment on column subledger.head_tree.size is
+  'Number of events, from the first one, whose hashes are in full tiles of level 0';
+comment on column subledger.head_tree.chain is
+  'Value of the hash chain at that position; if the event there has another one, the tiles are those of another log';
+comment on table subledger.head_tile is 'Full tiles of the trees; a tile is never changed';
+comment on column subledger.head_tile.level is '0 for hashes of events; n for roots of 256^n events each';
+comment on column subledger.head_tile.number is 'Place among the tiles of its level, from 0';
+comment on column subledger.head_tile.root is 'Root of the hashes: a hash of the next level';
+comment on column subledger.head_tile.hashes is '256 hashes of 32 bytes';
+comment on table subledger.head_checkpoint is
+  'The last signed checkpoint of each stream. The next one is signed only if it is proven to extend this one';
+comment on column subledger.head_checkpoint.origin is 'Name of the tree: subledger/installation/app/environment';
+comment on column subledger.head_checkpoint.size is 'Number of events that it covers';
+comment on column subledger.head_checkpoint.root is 'Root of the tree of these events';
+comment on column subledger.head_checkpoint.note is 'The checkpoint with its signature (C2SP signed note)';
+comment on table subledger.head_cosignature is 'The last checkpoint of each stream that each witness cosigned';
+comment on column subledger.head_cosignature.witness is 'Name of the witness''s key';
+comment on column subledger.head_cosignature.note is 'The checkpoint with its signature and the cosignature';
+comment on column subledger.head_cosignature.cosigned_at is 'By the clock of the witness';
 
 -- Projections ========================================================================================================
 -- Only the projector writes these tables, in the same transaction as its checkpoint. `subledger rebuild` projects the

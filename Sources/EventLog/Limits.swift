@@ -93,4 +93,12 @@ package enum Limits {
     package static let consoleIdleMax = Duration.seconds(3600)
     /// How long a one-time login can be used.
     package static let consoleTicketMax = Duration.seconds(3600)
+    /// Events that become tiles in one transaction: tens of milliseconds.
+    static let treeStepEvents: Int64 = 16 * 256
+    /// Between two looks for events that are not in the trees yet. A checkpoint is at most this much and one look older
+    /// than the log; proofs need none that is younger.
+    package static let treePause = Duration.seconds(10)
+    /// Maximum size of a note and number of its signatures, so that reading one takes little. C2SP demands at least 16.
+    static let noteBytesMax = 64 << 10
+    static let noteSignaturesMax = 64
 }

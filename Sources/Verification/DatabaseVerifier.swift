@@ -42,7 +42,7 @@ package struct DatabaseVerifier {
             }
             let verifier = LogVerifier(
                 audit: log, stream: stream, events: EventVerifier(stream: key, signatures: signatures),
-                heads: heads.signed)
+                heads: heads)
             let before = outcome.findings.count
             try await verifier.check(&outcome) { onEvents($0, total) }
             let isSound = outcome.findings.count == before

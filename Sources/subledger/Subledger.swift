@@ -8,7 +8,8 @@ struct Subledger: AsyncParsableCommand {
         version: "0.1.0",
         subcommands: [
             Serve.self, Migrate.self, Inspect.self, Fold.self, ProjectorCommand.self, Rebuild.self,
-            Verify.self, HeadCommand.self, EvidenceCommand.self, VerifyEvidence.self, CompareSources.self, Explain.self,
+            Verify.self, HeadCommand.self, WitnessCommand.self, EvidenceCommand.self, VerifyEvidence.self,
+            CompareSources.self, Explain.self,
             ReceiptCommand.self, ImportCommand.self, CompareAccess.self, ExportCommand.self, GrantCommand.self,
             Poll.self,
             Backfill.self, Audit.self, Probe.self, Extend.self, AccountTokenCommand.self, ProductCommand.self,

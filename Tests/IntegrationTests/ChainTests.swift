@@ -15,7 +15,7 @@ struct ChainTests {
     private static let name = "stream 1 (com.example.magazine, sandbox)"
 
     /// Computes every value of the chain again, as a superuser can.
-    private static let recompute = """
+    static let recompute = """
         update subledger.event
         set chain = linked.chain
         from (
@@ -40,7 +40,7 @@ struct ChainTests {
         """
 
     /// A copy of the event at position 3 with a key of its own, at position 9; those after it move up.
-    private static let insertion = """
+    static let insertion = """
         update subledger.event set position = position + 100000 where position >= 9;
         update subledger.event set position = position - 99999 where position > 100000;
         insert into subledger.event (
@@ -55,19 +55,19 @@ struct ChainTests {
         """
 
     /// Removes an event; those after it move down.
-    private static let removal = """
+    static let removal = """
         delete from subledger.event where position = 9;
         update subledger.event set position = position + 100000 where position > 9;
         update subledger.event set position = position - 100001 where position > 100000
         """
 
-    private static let swap = """
+    static let swap = """
         update subledger.event set position = 100000 where position = 9;
         update subledger.event set position = 9 where position = 12;
         update subledger.event set position = 12 where position = 100000
         """
 
-    private static let rewritten = """
+    static let rewritten = """
         update subledger.event set received_at = received_at + interval '1 hour' where position = 9
         """
 

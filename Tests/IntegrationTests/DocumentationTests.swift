@@ -8,7 +8,7 @@ struct DocumentationTests {
     /// commands are in `notRun`.
     static let run = [
         "README", "GettingStarted", "Operating", "Configuration", "Security", "Simulator", "HTTPAPI", "SQL", "Receipts",
-        "Webhooks", "Deliveries", "RefundRequests", "Evidence", "Conformance", "Export", "StoreReports",
+        "Webhooks", "Deliveries", "RefundRequests", "Evidence", "OpenProof", "Conformance", "Export", "StoreReports",
         "Erasure",
     ]
 
@@ -39,6 +39,7 @@ struct DocumentationTests {
         "RefundRequests": ["curl -s -X PUT", "curl -s -X PUT"],
         "OperatorWrites": ["subledger extend", "subledger extend", "subledger account-token", "subledger grant"],
         "Simulator": ["store-simulator --in-step"],
+        "OpenProof": ["subledger witness"],
         "Conformance": ["deploy/conformance", "deploy/conformance --write-setup"],
         "Performance": [
             "deploy/bench", "swift build", "swift build", "swift build", "swift build", "swift build",

@@ -49,6 +49,14 @@ struct EvidenceFileTests {
         }
     }
 
+    /// The hash chain of evidence that leads to a head.
+    private static func path(_ evidence: EvidenceFile) throws -> ChainPath {
+        guard case .chain(let path) = evidence.path else { throw ExpectedChain() }
+        return path
+    }
+
+    private struct ExpectedChain: Error {}
+
     private static func text(_ evidence: EvidenceFile) -> String {
         var writer = JSONWriter()
         evidence.write(to: &writer)
@@ -79,7 +87,7 @@ struct EvidenceFileTests {
                 let evidence = try await bundle.evidence(at: position)
 
                 #expect(try await Self.problem(Self.text(evidence)) == nil, "\(position)")
-                #expect(evidence.digests.count == Int(last - position))
+                #expect(try Self.path(evidence).digests.count == Int(last - position))
                 #expect(evidence.certificates.isEmpty == (evidence.event.chainId == nil))
                 if !evidence.certificates.isEmpty { signed += 1 }
             }
@@ -153,7 +161,8 @@ struct EvidenceFileTests {
             let text = Self.text(evidence)
             let other = try await bundle.evidence(at: position + 1)
             let certificate = Base64.text(try #require(evidence.certificates.first))
-            let digests = evidence.digests.map { Hex.text($0) }
+            let digests = try Self.path(evidence).digests.map { Hex.text($0) }
+            let starts = try [evidence, other].map { Hex.text(try Self.path($0).start) }
             let changes: [(String, String, String, String)] = [
                 ("a body", Base64.text(evidence.body), Base64.text(other.body), "event: body does not match"),
                 ("the time", "\(evidence.receivedAt)", "2031-01-01T00:00:00.000Z", "path: "),
@@ -161,7 +170,7 @@ struct EvidenceFileTests {
                 ("the key", Hex.text(evidence.event.dedupeKey), Hex.text(Array(repeating: 0, count: 16)), "path: "),
                 ("the digest", Hex.text(evidence.event.bodyDigest), Hex.text(other.event.bodyDigest), "path: "),
                 ("the revocation", "\"revocation\":\"off\"", "\"revocation\":\"good\"", "path: "),
-                ("the start", Hex.text(evidence.start), Hex.text(other.start), "path: "),
+                ("the start", starts[0], starts[1], "path: "),
                 ("a later digest", "\"\(digests[0])\"", "\"\(digests[1])\"", "path: "),
                 ("no later digest", "\"\(digests[0])\",", "", "path: "),
                 ("the position", "{\"position\":\(position),", "{\"position\":\(position + 1),", "path: "),
@@ -202,7 +211,7 @@ struct EvidenceFileTests {
         let (event, body) = try #require(events.first { $0.event.source == .backend })
         let honest = try Self.verifyCommand(try Self.evidence(of: event, body))
         #expect(honest.status == 0)
-        #expect(honest.output.contains("\norigin: not signed; only the operator's head proves it\n"), "\(honest)")
+        #expect(honest.output.contains("\norigin: not signed; only what the operator signed proves it\n"), "\(honest)")
         let claimed = try Self.verifyCommand(
             try Self.evidence(of: event, body, chainId: chain, revocation: "good"))
         #expect(claimed.status == 1)
@@ -229,9 +238,12 @@ struct EvidenceFileTests {
         chain.append(chained.digest)
         return EvidenceFile(
             position: 1, receivedAt: TestBundle.now, event: chained, body: body, certificates: [], verdicts: [],
-            responses: [:], start: start.value, digests: [],
-            head: try key.sign(
-                StreamHead(stream: stream, position: 1, chain: chain.value), at: TestBundle.now))
+            responses: [:],
+            path: .chain(
+                ChainPath(
+                    start: start.value, digests: [],
+                    head: try key.sign(
+                        StreamHead(stream: stream, position: 1, chain: chain.value), at: TestBundle.now))))
     }
 
     /// An event of each source that nobody signs, with its body as stored.

@@ -50,6 +50,26 @@ struct HeadCommandTests {
             ["verify-evidence", file, "--public-key", String(repeating: "3", count: 64)])
         #expect(unproven.status == 1)
         #expect(unproven.output == "not verified: head: its signature is not of an accepted key\n")
+
+        let checkpoint = "\(folder)/checkpoint"
+        let printed = try run("head", "--checkpoint")
+        #expect(printed.output.split(separator: "\n").dropFirst().first == "4", "\(printed)")
+        #expect(try run("head", "--checkpoint").output == printed.output)
+        try Data(printed.output.utf8).write(to: URL(fileURLWithPath: checkpoint))
+        let extended = try run("verify", "--chain-only", "--checkpoint", checkpoint, "--public-key", publicKey)
+        #expect(extended.output == "verified: streams 1, events 4, checkpoints 1 (hash chain only)\n", "\(extended)")
+        let origin = "subledger/\(publicKey.prefix(16))/\(V1Body.app)/production"
+        #expect(printed.output.hasPrefix("\(origin)\n"))
+        #expect(try run("head", "--verifier-key").output.hasPrefix("\(origin)+"))
+        let proven = try ServerProcess.run(["evidence", "2", "--checkpoint", checkpoint, "--output", file] + place)
+        #expect(proven.status == 0, "\(proven.error)")
+        let byTree = try ServerProcess.run(["verify-evidence", file, "--public-key", publicKey])
+        #expect(byTree.output.hasSuffix("\ncheckpoint: \(origin), size 4, by a proof of 2 hashes\n"), "\(byTree)")
+        #expect(try ServerProcess.run(["evidence", "5", "--checkpoint", checkpoint] + place).status == 78)
+        #expect(try ServerProcess.run(["evidence", "2", "--checkpoint", heads] + place).status == 78)
+        #expect(try run("head", "--checkpoint", "--app", "com.example.other").status == 65)
+        #expect(try run("head", "--checkpoint", "--installation", "a b").status == 78)
+        #expect(try run("witness", "--url", "http://127.0.0.1:9", "--witness-key", "none").status == 78)
         #expect(try ServerProcess.run(["evidence", "5"] + place).status == 65)
         #expect(try ServerProcess.run(["evidence", "4", "--head", heads] + place).status == 78)
         #expect(try ServerProcess.run(["verify-evidence", heads, "--public-key", publicKey]).status == 65)
@@ -61,6 +81,13 @@ struct HeadCommandTests {
             truncated.output.hasPrefix(
                 "stream 1 (\(V1Body.app), production) position 3: event is missing: the log does not extend the head"),
             "\(truncated)")
+        let shorter = try run("head", "--checkpoint")
+        #expect(shorter.status == 1)
+        #expect(
+            shorter.error == "subledger: a checkpoint of 4 events was signed, and the log has 2: see the runbook\n",
+            "\(shorter)")
+        let missing = try run("verify", "--chain-only", "--checkpoint", checkpoint)
+        #expect(missing.output.contains("position 3: event is missing: the log does not extend the"), "\(missing)")
         server.signal(SIGTERM)
         try await server.hasEnded()
     }

@@ -27,8 +27,11 @@ struct OCSPEvidenceTests {
         }
 
         func verify(_ evidence: String) throws -> (status: Int32, output: String) {
-            let json = try JSONSerialization.jsonObject(with: Data(evidence.utf8)) as? [String: Any]
-            let key = (json?["head"] as? [String: Any])?["publicKey"] as? String ?? ""
+            let head = try ServerProcess.run(
+                ["head"],
+                environment: database.environment().merging(["SUBLEDGER_HEAD_KEY": folder + "/key.pem"]) { $1 })
+            let json = try JSONSerialization.jsonObject(with: Data(head.output.utf8)) as? [String: Any]
+            let key = json?["publicKey"] as? String ?? ""
             let result = try ServerProcess.run(
                 ["verify-evidence", "-", "--public-key", key, "--root", folder + "/root.pem"],
                 input: Data(evidence.utf8))

@@ -382,7 +382,8 @@ struct SchemaTests {
 
     @Test(
         "each constraint refuses what breaks it",
-        arguments: broken + brokenCustomers + brokenReceipts + brokenQuarantine + brokenChecks + brokenRefunds
+        arguments: broken + brokenCustomers + brokenReceipts + brokenQuarantine + brokenChecks + brokenTrees
+            + brokenRefunds
             + brokenEndpoints
             + brokenGoogle)
     func constraint(_ broken: Broken) async throws {

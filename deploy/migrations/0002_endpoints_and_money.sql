@@ -345,6 +345,53 @@ create table subledger.store_report_row (
   constraint store_report_row_pkey primary key (name, sha256, line)
 );
 
+create table subledger.head_tree (
+  stream_id integer not null,
+  size      bigint  not null,
+  chain     bytea   not null,
+  constraint head_tree_pkey primary key (stream_id),
+  constraint head_tree_size_check check (size >= 0 and size % 256 = 0),
+  constraint head_tree_chain_check check (octet_length(chain) = 32)
+);
+
+create table subledger.head_tile (
+  stream_id integer not null,
+  level     integer not null,
+  number    bigint  not null,
+  root      bytea   not null,
+  hashes    bytea   not null,
+  constraint head_tile_pkey primary key (stream_id, level, number),
+  constraint head_tile_level_check check (level between 0 and 7),
+  constraint head_tile_number_check check (number >= 0),
+  constraint head_tile_root_check check (octet_length(root) = 32),
+  constraint head_tile_hashes_check check (octet_length(hashes) = 8192)
+);
+-- Hashes do not get smaller by compression.
+alter table subledger.head_tile alter column hashes set storage external;
+
+create table subledger.head_checkpoint (
+  stream_id integer     not null,
+  origin    text        not null,
+  size      bigint      not null,
+  root      bytea       not null,
+  note      text        not null,
+  signed_at timestamptz not null,
+  constraint head_checkpoint_pkey primary key (stream_id),
+  constraint head_checkpoint_size_check check (size > 0),
+  constraint head_checkpoint_root_check check (octet_length(root) = 32)
+);
+
+create table subledger.head_cosignature (
+  stream_id   integer     not null,
+  witness     text        not null,
+  origin      text        not null,
+  size        bigint      not null,
+  note        text        not null,
+  cosigned_at timestamptz not null,
+  constraint head_cosignature_pkey primary key (stream_id, witness),
+  constraint head_cosignature_size_check check (size > 0)
+);
+
 -- Step: grant what the new tables and columns need
 grant usage on schema analyst to subledger_products;
 
@@ -392,6 +439,10 @@ grant select, insert on subledger.store_report to subledger_products;
 grant select on subledger.store_report to subledger_reader, subledger_analyst;
 grant select, insert on subledger.store_report_row to subledger_products;
 grant select on subledger.store_report_row to subledger_reader, subledger_analyst;
+grant select, insert, update on subledger.head_tree, subledger.head_checkpoint, subledger.head_cosignature
+  to subledger_projector;
+grant select, insert on subledger.head_tile to subledger_projector;
+grant select on subledger.head_checkpoint, subledger.head_cosignature to subledger_reader;
 
 -- Step: publish the log and the changes for logical replication
 do $$

@@ -5,7 +5,7 @@ import Subscriptions
 
 /// Reads the log as stored, including bodies, for `subledger verify`.
 package struct LogAudit: Sendable {
-    private let connection: PostgresConnection
+    let connection: PostgresConnection
 
     /// - Parameter connection: Must be allowed to read the whole log, as the receiver and projector roles are.
     package init(connection: PostgresConnection) {
@@ -98,9 +98,15 @@ package struct LogAudit: Sendable {
     package func links(
         of stream: AuditedStream, after position: Int64, limit: Int = Limits.auditPageLinksMax
     ) async throws(PostgresError) -> [AuditedLink] {
+        try await links(of: stream.id, after: position, until: stream.last, limit: limit)
+    }
+
+    /// - Parameter last: The last position to read.
+    func links(
+        of stream: Int32, after position: Int64, until last: Int64, limit: Int = Limits.auditPageLinksMax
+    ) async throws(PostgresError) -> [AuditedLink] {
         let rows = try await connection.query(
-            Statements.links,
-            [Parameter(stream.id), Parameter(position), Parameter(stream.last), Parameter(Int64(limit))],
+            Statements.links, [Parameter(stream), Parameter(position), Parameter(last), Parameter(Int64(limit))],
             deadline: .now + Limits.auditWaitMax)
         return try rows.map { (row) throws(PostgresError) -> AuditedLink in
             let event = ChainedEvent(

@@ -10,8 +10,9 @@ package enum Distribution {
     package static let byStream: [SQL] = [
         "stream_head", "access_period", "change", "change_head", "check_schedule", "checkpoint", "consumption_answer",
         "customer_edge", "customer_identity", "customer_link", "delivery_audit", "event", "event_conflict",
-        "history_backfill", "jws_header", "ownership", "projector_skip", "projector_stall", "refunded_period",
-        "shared_account_token", "store_check", "store_history", "subscription", "subscription_head", "transaction",
+        "head_checkpoint", "head_cosignature", "head_tile", "head_tree", "history_backfill", "jws_header",
+        "ownership", "projector_skip", "projector_stall", "refunded_period", "shared_account_token", "store_check",
+        "store_history", "subscription", "subscription_head", "transaction",
     ]
     /// On every node.
     static let onAllNodes: [SQL] = [

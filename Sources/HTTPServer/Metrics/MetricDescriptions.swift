@@ -93,6 +93,9 @@ enum MetricDescriptions {
         "subledger_store_budget_waits_total": "Calls that waited for their app's budget or for another call.",
         "subledger_store_request_seconds": "Duration of calls to verifyReceipt, failed ones included.",
         "subledger_store_requests_total": "Calls to verifyReceipt.",
+        "subledger_tree_lag_events": "Events that could be in full tiles of their stream's tree and are not yet.",
+        "subledger_tree_problems":
+            "Streams of which no checkpoint can be signed: the log does not extend the last one.",
         "subledger_work_leads": "1 if this process leads the work for a stream, or there is none to lead; otherwise 0.",
 
         // Google Play.

@@ -1,5 +1,6 @@
 import ArgumentParser
 import Configuration
+import Encoding
 import EventLog
 import Foundation
 
@@ -13,9 +14,29 @@ package struct HeadKeyFlags: ParsableArguments {
             """, valueName: "file"))
     package var headKey: String?
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            The name of this installation in checkpoints, of letters, digits and -._~; a new one begins a new series. \
+            [SUBLEDGER_INSTALLATION; the first 16 digits of the head key]
+            """, valueName: "name"))
+    package var installation: String?
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            Folder that records the last signed checkpoints outside of the database. \
+            [SUBLEDGER_CHECKPOINT_RECORD; the path of the head key with .checkpoints]
+            """, valueName: "folder"))
+    package var checkpointRecord: String?
+
     package init() {}
 
-    package var values: [AbsoluteConfigKey: ConfigValue] { settings([(["head", "key"], headKey)]) }
+    package var values: [AbsoluteConfigKey: ConfigValue] {
+        settings([
+            (["head", "key"], headKey), (["installation"], installation), (["checkpoint", "record"], checkpointRecord),
+        ])
+    }
 }
 
 /// The file with the key that signs heads.
@@ -93,6 +114,40 @@ extension Settings {
             throw SettingError(description: "no key signs heads: set --head-key or SUBLEDGER_HEAD_KEY")
         }
         return try file.readOrCreate()
+    }
+
+    /// What signs checkpoints with a key. Nil if the key is not in a file.
+    ///
+    /// - Throws: ``SettingError`` if the name of the installation cannot be part of an origin.
+    package func checkpointSigner(_ key: HeadKey) throws(SettingError) -> CheckpointSigner? {
+        guard let file = try headKeyFile() else { return nil }
+        let name = configuredInstallation ?? String(Hex.text(key.publicKey.bytes).prefix(16))
+        let letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+        let allowed = name.utf8.allSatisfy { "\(letters)0123456789-._~".utf8.contains($0) }
+        guard allowed, 1...64 ~= name.utf8.count else {
+            throw SettingError(
+                description: "installation \"\(name)\": expected at most 64 letters, digits and characters of -._~")
+        }
+        return CheckpointSigner(
+            key: key, installation: name,
+            record: CheckpointRecord(folder: configuredCheckpointRecord ?? "\(file.path).checkpoints"),
+            now: SystemClock.now)
+    }
+
+    /// The checkpoints in files, each with one.
+    package static func checkpoints(inFiles names: [String]) throws(SettingError) -> [SignedCheckpoint] {
+        var checkpoints: [SignedCheckpoint] = []
+        for name in names {
+            guard let bytes = InputFile.read(name) else {
+                throw SettingError(description: "\(name): \(InputFile.unreadable)")
+            }
+            guard let checkpoint = SignedCheckpoint(encoded: String(decoding: bytes, as: UTF8.self)) else {
+                throw SettingError(
+                    description: "\(name): expected a checkpoint as `subledger head --checkpoint` prints it")
+            }
+            checkpoints.append(checkpoint)
+        }
+        return checkpoints
     }
 
     /// The keys whose heads are accepted: those given; without one, that of the file.

@@ -113,6 +113,12 @@ package struct Settings {
     /// The file of the head key, if one is configured.
     package var configuredHeadKey: String? { text("head.key") }
 
+    /// The name of the installation in the origins of checkpoints, if one is configured.
+    var configuredInstallation: String? { text("installation") }
+
+    /// The folder that records the last signed checkpoints, if one is configured.
+    var configuredCheckpointRecord: String? { text("checkpoint.record") }
+
     // MARK: Webhooks
 
     /// The file with the keys that sign webhooks; nil if there is none. Servers that share a database need the same keys,

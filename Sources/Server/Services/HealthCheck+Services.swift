@@ -35,6 +35,17 @@ extension HealthCheck {
         }
     }
 
+    /// Checks whether the log extends what was signed of it. Nothing else waits for that.
+    static func checkpoints(_ trees: TreeKeeper) -> HealthCheck {
+        HealthCheck(name: "checkpoints") {
+            let problems = await trees.problems
+            guard let first = problems.first else { return .ok }
+            return .degraded(
+                "streams without new checkpoints: \(problems.count), first \(first.stream.app) in "
+                    + "\(first.stream.environment.rawValue): \(first.problem)")
+        }
+    }
+
     /// Checks whether the configuration of each product says what its purchases need. Purchases that give no access are not
     /// lost: they count as soon as the product is configured.
     static func products(_ projector: Projector) -> HealthCheck {

@@ -3,6 +3,7 @@ import Encoding
 import EventLog
 import HTTPServer
 import Logging
+import Projector
 import Readers
 import ServiceLifecycle
 import StoreClient
@@ -42,6 +43,10 @@ package struct Server {
         let projector =
             roles.contains(.projector)
             ? ProjectorServices(apps: apps, googleApps: googleApps, database: database, now: now, logger: logger) : nil
+        let trees =
+            roles.contains(.projector)
+            ? TreeKeeper(pool: database.pool(for: .projecting, logger: logger), signer: plan.signer, logger: logger)
+            : nil
         var store: StoreServices?
         var receipts: ReceiptServices?
         var poller: PollerServices?
@@ -96,6 +101,7 @@ package struct Server {
                 elector: elector, logger: logger) : nil
         let conditions: [HealthCheck?] = [
             projector.map { .projection($0.projector) }, projector.map { .products($0.projector) },
+            trees.map { .checkpoints($0) },
             poller.map { .checks($0.poller) }, google.map { .purchases($0.poller) },
             outbound == nil ? nil : .leaders(elector), outbound.map { .endpoints($0.delivery) },
         ]
@@ -143,6 +149,7 @@ package struct Server {
             readerWatch,
             RunService(appending?.durability) { await $0.run() },
             RunService(projector?.projector) { await $0.run() },
+            RunService(trees) { await $0.run() },
             appending?.service,
             RunService(receiver?.quarantine) { await $0.run() },
             store?.service,

@@ -1,4 +1,5 @@
 import AppStore
+import EventLog
 import HTTPServer
 import Logging
 import Outbound
@@ -20,6 +21,8 @@ package struct ServerPlan {
     package let receiving: ReceiverServices.Settings
     package var backends: PrivateServices.Settings
     package let outbound: OutboundServices.Settings
+    /// Signs checkpoints; nil to sign none.
+    package var signer: CheckpointSigner?
 
     package init(
         roles: Set<ServerRole>, apps: [App], googleApps: [GoogleApp] = [], receiptAddresses: ReceiptAddresses,

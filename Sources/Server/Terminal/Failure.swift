@@ -58,6 +58,9 @@ package func reportingFailures(of program: String = "subledger", _ command: () a
         throw fail("\(error)", .configurationError)
     } catch let error as SkipRefusal {
         throw fail("\(error)", error == .rebuildRuns ? .unavailable : .dataError)
+    } catch let error as TreeError {
+        if case .database(let cause) = error { throw fail("database: \(cause.debugDescription)", .unavailable) }
+        throw fail("\(error): see the runbook", .failure)
     } catch let error as EvidenceReader.Refusal {
         throw fail("\(error)", error.isDamage ? .failure : .dataError)
     } catch let error as EndpointRefusal {

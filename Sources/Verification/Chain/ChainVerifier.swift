@@ -29,7 +29,9 @@ package struct ChainVerifier {
         _ stream: AuditedStream, _ outcome: inout VerificationOutcome, onProgress: (Int64) -> Void
     ) async throws {
         guard stream.key != nil else { return outcome.add(.unregistered(stream)) }
-        var walk = ChainWalk(stream, heads: heads.signed)
+        let (roots, problem) = try await heads.roots(of: stream, in: log)
+        outcome.add(problem)
+        var walk = ChainWalk(stream, heads: heads.signed, roots: roots)
         outcome.add(walk.start())
         while true {
             let links = try await log.links(of: stream, after: walk.position)

@@ -1,7 +1,8 @@
 import EventLog
 import Subscriptions
 
-/// Follows the hash chain of one stream from its start, event by event, and compares it with signed heads on the way.
+/// Follows the hash chain of one stream from its start, event by event, and compares it with signed heads on the way, and
+/// the tree of the events with signed checkpoints and with the roots that the database has.
 ///
 /// Where the chain is broken, the walk goes on from the stored value: each break is found once, and what follows it is
 /// compared as if there were none.
@@ -12,12 +13,16 @@ struct ChainWalk {
     private var heads: ArraySlice<SignedHead>
     /// The position of the last head that the log extends.
     private var confirmed: Int64 = 0
+    private var tree = TreeWalk()
     /// A head does not match. Neither does any later one then, and they would say nothing more.
     private var isUnlikeHeads = false
 
-    /// - Parameter heads: Of any streams, with valid signatures.
-    init(_ stream: AuditedStream, heads: [SignedHead]) {
+    /// - Parameters:
+    ///   - heads: Of any streams, with valid signatures.
+    ///   - roots: Of this stream's tree.
+    init(_ stream: AuditedStream, heads: [SignedHead], roots: [TreeWalk.Root] = []) {
         self.stream = stream
+        tree = TreeWalk(roots)
         let heads = heads.filter { $0.head.stream == stream.key }
         self.heads = heads.sorted { $0.head.position < $1.head.position }[...]
         if let key = stream.key, let createdAt = stream.createdAt {
@@ -38,12 +43,15 @@ struct ChainWalk {
     mutating func next(_ link: AuditedLink) -> (before: Finding?, itself: Finding?) {
         guard link.position == position + 1 else {
             let missing = position + 1...max(position + 1, link.position - 1)
+            // Without a leaf there is no tree.
+            tree = TreeWalk()
             chain = LogChain(position: link.position, value: link.chain)
             // Nothing shows what the event was linked to.
             heads = heads.drop { $0.head.position < link.position }
             return (gap(missing), passHeads())
         }
         chain.append(link.digest)
+        let unlikeTree = tree.next(link.digest, of: stream)
         guard link.chain == chain.value else {
             let before = position == 1 ? "the stream's row" : "the event before it"
             chain = LogChain(position: position, value: link.chain)
@@ -56,7 +64,7 @@ struct ChainWalk {
                         + "revocation or chain was changed, or \(before)")
             )
         }
-        return (nil, passHeads())
+        return (nil, passHeads() ?? unlikeTree)
     }
 
     private func gap(_ missing: ClosedRange<Int64>) -> Finding {
@@ -77,7 +85,7 @@ struct ChainWalk {
         if let later = heads.first {
             return Finding(stream, position: position + 1, "event is missing: \(later.summary)")
         }
-        return nil
+        return tree.end(of: stream)
     }
 
     private mutating func passHeads() -> Finding? {

@@ -4,8 +4,8 @@ import EventLog
 import Postgres
 import Subscriptions
 
-/// An event with everything that proves it to a third party: its body with the signatures, and the hash chain from it
-/// to a signed head.
+/// An event with everything that proves it to a third party: its body with the signatures, and what leads from it to
+/// something that the operator signed.
 package struct EvidenceFile: Sendable {
     package let position: Int64
     package let receivedAt: Instant
@@ -19,14 +19,42 @@ package struct EvidenceFile: Sendable {
     /// The signed responses about these certificates that were in force when the event was received, in DER. Those that
     /// the log does not have are missing.
     package let responses: [CertificateChain.Part: [UInt8]]
+    package let path: Path
+
+    /// What leads from the event to something that the operator signed.
+    package enum Path: Sendable {
+        /// The hash chain, to a head.
+        case chain(ChainPath)
+        /// The tree, to a checkpoint.
+        case tree(TreeProof)
+    }
+
+    /// The stream of the head or checkpoint.
+    package var stream: StreamKey {
+        switch path {
+        case .chain(let path): path.head.head.stream
+        case .tree(let proof): proof.checkpoint.checkpoint.origin.stream
+        }
+    }
+
+    /// Whether the path leads from the event to the head or checkpoint.
+    package var isLed: Bool {
+        switch path {
+        case .chain(let path): path.leads(from: event, at: position)
+        case .tree(let proof): proof.position == position && proof.proves(event.digest)
+        }
+    }
+}
+
+/// The hash chain from an event to a signed head.
+package struct ChainPath: Sendable {
     /// Value of the hash chain before the event.
     package let start: [UInt8]
     /// Of the events after this one, up to the head, see ``ChainedEvent/digest``.
     package let digests: [[UInt8]]
     package let head: SignedHead
 
-    /// Whether the chain leads from the event to the head.
-    package var leadsToHead: Bool {
+    func leads(from event: ChainedEvent, at position: Int64) -> Bool {
         guard position >= 1 else { return false }
         var chain = LogChain(position: position - 1, value: start)
         chain.append(event.digest)
@@ -38,12 +66,13 @@ package struct EvidenceFile: Sendable {
 // MARK: - JSON
 
 extension EvidenceFile {
-    /// The version of the form.
-    private static let version: Int64 = 1
+    /// The version of the form with a hash chain, and of that with a proof of the tree.
+    private static let chainVersion: Int64 = 1
+    private static let treeVersion: Int64 = 2
 
     package func write(to writer: inout JSONWriter) {
         writer.object { writer in
-            writer.member("evidence", Self.version)
+            writer.member("evidence", version)
             writer.key("event")
             writer.object { writer in
                 writer.member("position", position)
@@ -70,29 +99,38 @@ extension EvidenceFile {
                     writer.member(part.key, responses[part].map { Base64.text($0) })
                 }
             }
-            writer.key("path")
-            writer.object { writer in
-                writer.member("start", Hex.text(start))
-                writer.key("digests")
-                writer.array(digests) { $0.value(Hex.text($1)) }
+            switch path {
+            case .tree(let proof): writer.member("proof", proof.encoded)
+            case .chain(let path):
+                writer.key("path")
+                writer.object { writer in
+                    writer.member("start", Hex.text(path.start))
+                    writer.key("digests")
+                    writer.array(path.digests) { $0.value(Hex.text($1)) }
+                }
+                writer.key("head")
+                writer.object { path.head.writeMembers(to: &$0) }
             }
-            writer.key("head")
-            writer.object { head.writeMembers(to: &$0) }
+        }
+    }
+
+    private var version: Int64 {
+        switch path {
+        case .chain: Self.chainVersion
+        case .tree: Self.treeVersion
         }
     }
 
     /// - Returns: Nil if a member is missing or has another form than ``write(to:)`` gives it.
     package init?(json: JSONValue) {
-        guard json["evidence"]?.int64 == Self.version, let row = json["event"],
+        guard let path = Self.path(json), let row = json["event"],
             let position = row["position"]?.int64, let receivedAt = row["receivedAt"]?.canonicalInstant,
             let source = row.string("source"), let dedupeKey = row.hex("dedupeKey"),
             let bodyDigest = row.hex("bodySha256"), let body = json["body"].flatMap(Self.base64),
             // The log's own compact form is not evidence.
             body.first != 1, let certificates = Self.list(json["certificates"], Self.base64),
-            let verdicts = Self.list(json["verdicts"], CertificateVerdict.init(json:)), let path = json["path"],
-            let start = path.hex("start"), start.count == 32,
-            let responses = Self.responses(json["ocsp"]), let digests = Self.list(path["digests"], Self.digest),
-            let head = json["head"].flatMap(SignedHead.init(json:))
+            let verdicts = Self.list(json["verdicts"], CertificateVerdict.init(json:)),
+            let responses = Self.responses(json["ocsp"])
         else { return nil }
         let (chainId, revocation) = (row.hex("chainId"), row.string("revocation"))
         // A member that is there must be readable.
@@ -108,9 +146,19 @@ extension EvidenceFile {
         self.certificates = certificates
         self.verdicts = verdicts
         self.responses = responses
-        self.start = start
-        self.digests = digests
-        self.head = head
+        self.path = path
+    }
+
+    private static func path(_ json: JSONValue) -> Path? {
+        switch json["evidence"]?.int64 {
+        case chainVersion:
+            guard let path = json["path"], let start = path.hex("start"), start.count == 32,
+                let digests = list(path["digests"], digest), let head = json["head"].flatMap(SignedHead.init(json:))
+            else { return nil }
+            return .chain(ChainPath(start: start, digests: digests, head: head))
+        case treeVersion: return json.string("proof").flatMap(TreeProof.init(encoded:)).map(Path.tree)
+        default: return nil
+        }
     }
 
     private static func base64(_ value: JSONValue) -> [UInt8]? {

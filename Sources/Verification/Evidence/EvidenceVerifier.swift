@@ -7,11 +7,15 @@ import Subscriptions
 package struct EvidenceVerifier: Sendable {
     let signatures: SignatureVerifier
     let keys: [HeadPublicKey]
+    let witnesses: [NoteKey]
 
-    /// - Parameter keys: The operator's keys, from elsewhere than the evidence.
-    package init(signatures: SignatureVerifier, keys: [HeadPublicKey]) {
+    /// - Parameters:
+    ///   - keys: The operator's keys, from elsewhere than the evidence.
+    ///   - witnesses: Each must have cosigned the checkpoint.
+    package init(signatures: SignatureVerifier, keys: [HeadPublicKey], witnesses: [NoteKey] = []) {
         self.signatures = signatures
         self.keys = keys
+        self.witnesses = witnesses
     }
 
     /// Verifies everything in the evidence.
@@ -21,14 +25,15 @@ package struct EvidenceVerifier: Sendable {
     package func verify(
         _ evidence: EvidenceFile
     ) async throws(EvidenceProblem) -> [CertificateChain.Part: VerifiedOCSPResponse] {
-        guard evidence.head.isSigned(byOneOf: keys) else {
-            throw EvidenceProblem("head: its signature is not of an accepted key")
-        }
-        guard evidence.leadsToHead else {
-            throw EvidenceProblem("path: the hash chain does not lead from the event to the head")
+        try check(evidence.path)
+        guard evidence.isLed else {
+            switch evidence.path {
+            case .chain: throw EvidenceProblem("path: the hash chain does not lead from the event to the head")
+            case .tree: throw EvidenceProblem("proof: its hashes do not lead from the event to the checkpoint")
+            }
         }
         let event = AuditedEvent(evidence)
-        let verifier = EventVerifier(stream: evidence.head.head.stream, signatures: signatures)
+        let verifier = EventVerifier(stream: evidence.stream, signatures: signatures)
         if let problem = await verifier.check(event).problem { throw EvidenceProblem("event: \(problem)") }
         let source = EventSource(rawValue: evidence.event.source)
         let certificates = source.map { SigningCertificates.certificates(in: evidence.body, source: $0) } ?? []
@@ -36,6 +41,24 @@ package struct EvidenceVerifier: Sendable {
             throw EvidenceProblem("certificates: are not those in the body")
         }
         return try await responses(in: evidence)
+    }
+
+    /// Checks the signatures of the head or checkpoint.
+    private func check(_ path: EvidenceFile.Path) throws(EvidenceProblem) {
+        switch path {
+        case .chain(let path):
+            guard path.head.isSigned(byOneOf: keys) else {
+                throw EvidenceProblem("head: its signature is not of an accepted key")
+            }
+            guard witnesses.isEmpty else { throw EvidenceProblem("head: witnesses cosign only checkpoints") }
+        case .tree(let proof):
+            guard proof.checkpoint.isSigned(byOneOf: keys) else {
+                throw EvidenceProblem("checkpoint: its signature is not of an accepted key")
+            }
+            for witness in witnesses where proof.checkpoint.note.cosignatureTime(of: witness) == nil {
+                throw EvidenceProblem("checkpoint: it has no valid cosignature of \(witness.name)")
+            }
+        }
     }
 
     private func responses(

@@ -8,13 +8,15 @@ package struct LogVerifier {
     let audit: LogAudit
     let stream: AuditedStream
     let events: EventVerifier
-    let heads: [SignedHead]
+    let heads: HeadCheck
 
     /// Adds every missing or invalid event to the outcome, and then the first bad row beside the events.
     ///
     /// - Parameter onProgress: Called with the number of events checked, in all streams.
     package func check(_ outcome: inout VerificationOutcome, onProgress: (Int64) -> Void) async throws {
-        var walk = ChainWalk(stream, heads: heads)
+        let (roots, problem) = try await heads.roots(of: stream, in: audit)
+        outcome.add(problem)
+        var walk = ChainWalk(stream, heads: heads.signed, roots: roots)
         let erasures = ErasedPositions(try await audit.erasures(of: stream))
         outcome.add(walk.start())
         while true {

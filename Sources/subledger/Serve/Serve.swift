@@ -193,8 +193,10 @@ struct Serve: AsyncParsableCommand {
         if plan.roles.contains(.poller), let keyFile = plan.outbound.keyFile {
             try await database.stoppingOnError { try keyFile.createServerKey(at: SystemClock.now()) }
         }
-        if plan.roles.contains(.reader) {
-            plan.backends.headKey = try await database.stoppingOnError { try settings.headKeyFile()?.readOrCreate() }
+        if !plan.roles.isDisjoint(with: [.reader, .projector]) {
+            let key = try await database.stoppingOnError { try settings.headKeyFile()?.readOrCreate() }
+            if plan.roles.contains(.reader) { plan.backends.headKey = key }
+            plan.signer = try await database.stoppingOnError { try key.flatMap(settings.checkpointSigner) }
         }
         let server = try await Server(
             plan, database: database, now: SystemClock.now, metrics: metrics, logger: logger)

@@ -11,7 +11,7 @@ struct Verify: AsyncParsableCommand {
         discussion: """
             Checks every event for gaps in positions, its body digest, the columns derived from the body, and its \
             signatures as of the signing time, offline. Then recomputes a sample of subscriptions, or all, and compares \
-            them with the projections. With --head, the log must also extend earlier signed heads. Changes nothing and \
+            them with the projections. With --head and --checkpoint, the log must also extend what was signed earlier. Changes nothing and \
             may run beside a server. Prints every bad event, and the first bad row of the projections of each stream, on \
             stdout; then exits with status 1.
             """)
@@ -32,6 +32,13 @@ struct Verify: AsyncParsableCommand {
             positions of a finding. Repeatable.
             """, valueName: "file"))
     var head: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            A checkpoint that the log must extend, as `subledger head --checkpoint` printed it. Repeatable.
+            """, valueName: "file"))
+    var checkpoint: [String] = []
 
     @Option(
         help: ArgumentHelp(
@@ -67,7 +74,7 @@ struct Verify: AsyncParsableCommand {
             let settings = Settings(flags: flags)
             let signatures = SignatureVerifier(roots: try settings.roots())
             let seed = seed ?? UInt64.random(in: 1...999_999)
-            let heads = try settings.headCheck(files: head, keys: publicKey)
+            let heads = try settings.headCheck(heads: head, checkpoints: checkpoint, keys: publicKey)
             let outcome = try await Database.withExisting(settings, logger: try settings.logger()) { database in
                 if chainOnly { return try await verifyChain(database, heads) }
                 return try await verify(database, signatures, heads, seed: seed)
@@ -78,7 +85,9 @@ struct Verify: AsyncParsableCommand {
             print(
                 """
                 \(outcome.finding == nil ? "verified" : "not verified"): streams \(outcome.streams), \
-                events \(outcome.events)\(outcome.erased > 0 ? " (\(outcome.erased) erased)" : "")\(heads.heads.isEmpty ? "" : ", heads \(heads.heads.count)")\
+                events \(outcome.events)\(outcome.erased > 0 ? " (\(outcome.erased) erased)" : "")\
+                \(heads.heads.isEmpty ? "" : ", heads \(heads.heads.count)")\
+                \(heads.checkpoints.isEmpty ? "" : ", checkpoints \(heads.checkpoints.count)")\
                 \(chainOnly ? " (hash chain only)" : ", subscriptions \(outcome.subscriptions) (\(extent))")
                 """)
             if outcome.finding != nil { throw ExitCode.failure }
@@ -116,9 +125,13 @@ struct Verify: AsyncParsableCommand {
 }
 
 extension Settings {
-    /// The heads in files, with the keys whose heads are accepted.
-    fileprivate func headCheck(files: [String], keys: [String]) throws(SettingError) -> HeadCheck {
-        guard !files.isEmpty else { return .none }
-        return HeadCheck(heads: try Self.heads(inFiles: files), keys: try headPublicKeys(keys))
+    /// The heads and checkpoints in files, with the keys whose signatures are accepted.
+    fileprivate func headCheck(
+        heads: [String], checkpoints: [String], keys: [String]
+    ) throws(SettingError) -> HeadCheck {
+        guard !heads.isEmpty || !checkpoints.isEmpty else { return .none }
+        return HeadCheck(
+            heads: try Self.heads(inFiles: heads), checkpoints: try Self.checkpoints(inFiles: checkpoints),
+            keys: try headPublicKeys(keys))
     }
 }
