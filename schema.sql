@@ -1573,10 +1573,12 @@ create table subledger.product (
   kind       text,
   duration   text,
   level      integer,
+  name       text,
   constraint product_pkey primary key (app, product_id),
   constraint product_app_check check (app <> '' and app !~ '[\u0001-\u001f]'),
   constraint product_product_id_check check (product_id <> '' and product_id !~ '[\u0001-\u001f]'),
   constraint product_kind_check check (kind in ('auto-renewable', 'non-renewing', 'consumable', 'non-consumable')),
+  constraint product_name_check check (name <> '' and name !~ '[\u0001-\u001f]'),
   constraint product_level_check check (
     level is null or level between 1 and 1000 and coalesce(kind, 'auto-renewable') = 'auto-renewable'
   ),
@@ -1603,6 +1605,7 @@ comment on column subledger.product.duration is
   'all others';
 comment on column subledger.product.level is
   'The place of a plan among those of the app: a change to a higher one is an upgrade. Null to compare prices per month';
+comment on column subledger.product.name is 'What people call it, for the console; null if it has no name but its id';
 
 -- Once ---------------------------------------------------------------------------------------------------------------
 
