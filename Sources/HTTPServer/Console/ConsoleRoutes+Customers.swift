@@ -56,6 +56,8 @@ extension ConsoleRoutes {
         let customer = try await customer(known, reference, at: at, visit)
         async let hits = reader.search(id)
         async let tied = customers.ties(of: customer)
+        let apps = [stream.app, customer.identity.joinedApp].compactMap(\.self)
+        async let productNames = reader.productNames(of: apps)
         let explained = Self.explained(known, at: at)
         let entitlements = knownAt == nil ? customer.granted : explained?.granted ?? []
         let names = Self.ordered(
@@ -78,6 +80,7 @@ extension ConsoleRoutes {
                 entitlements: entitlements, explanations: unstated.map { $0.stated(by: statements) },
                 unexplained: Array(names.dropFirst(Limits.consoleExplanations)), at: at, knownAt: knownAt,
                 knownHead: knownHead, events: events, refunds: try await refunds(of: customer, events, stream, joined),
+                names: try await productNames,
                 joined: joined,
                 span: try Self.span(visit), address: visit.address))
     }
@@ -245,7 +248,8 @@ extension ConsoleRoutes {
                 app: stream.app, subscription: stored.subscription, known: try await known(stored, key, knownAt),
                 checks: try await found.first?.checks, writes: try await found.first?.writes ?? [],
                 stores: acts.stores?.stores(of: key.app) ?? [], customer: explained?.customer,
-                explanations: explanations, events: try await events, at: at, knownAt: knownAt,
+                explanations: explanations, events: try await events,
+                names: try await reader.productNames(of: [stream.app]), at: at, knownAt: knownAt,
                 span: try Self.span(visit), address: visit.address))
     }
 
@@ -262,13 +266,13 @@ extension ConsoleRoutes {
         return SubscriptionReader.Known(facts: nothing, subscription: Subscription(nothing))
     }
 
-    /// The span of the pictures, widened so that marks at its ends are seen; nil for all time.
-    private static func span(_ visit: ConsoleRequest) throws -> Range<Instant>? {
+    /// The span of the pictures, widened so that marks at its ends are seen.
+    private static func span(_ visit: ConsoleRequest) throws -> TimelineSpan {
         guard let from = try visit.query.instant("from"), let to = try visit.query.instant("to"), from <= to else {
-            return nil
+            return try visit.query.text("span") == "all" ? .all : .latest
         }
         let margin = max((to.milliseconds - from.milliseconds) / 20, 60_000)
-        return from.advanced(byMilliseconds: -margin)..<to.advanced(byMilliseconds: margin)
+        return .closer(from.advanced(byMilliseconds: -margin)..<to.advanced(byMilliseconds: margin))
     }
 }
 

@@ -44,7 +44,8 @@ extension ConsoleRoutes {
         do {
             let product = try ConfiguredProduct(
                 app: stream.app, productId: id, kind: try form.text("kind"), duration: try form.text("duration"),
-                level: try Self.level(form.text("level")), entitlements: entitlements)
+                level: try Self.level(form.text("level")), name: try form.text("name")?.trimmed,
+                entitlements: entitlements)
             if try form.text("do") == "save", try form.text("previewed") == product.digestText {
                 try await products.state(product)
                 return ConsoleResponse.seeOther(visit.frame.here(Address("products")).text)

@@ -78,7 +78,7 @@ package struct ConsoleRoutes: Sendable {
             try await search(visit)
         }
         get(
-            "/console/customers/:id", routes, keeping: ["as", "at", "knownAt", "from", "to", "entitlement"]
+            "/console/customers/:id", routes, keeping: ["as", "at", "knownAt", "from", "to", "span", "entitlement"]
         ) {
             Address("customers", try Self.id("id", $0))
         } page: { visit, context in
@@ -90,7 +90,7 @@ package struct ConsoleRoutes: Sendable {
             }
         }
         get(
-            "/console/subscriptions/:id", routes, keeping: ["at", "knownAt", "from", "to"]
+            "/console/subscriptions/:id", routes, keeping: ["at", "knownAt", "from", "to", "span"]
         ) {
             Address("subscriptions", try Self.id("id", $0))
         } page: { visit, context in
