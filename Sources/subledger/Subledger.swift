@@ -10,6 +10,7 @@ struct Subledger: AsyncParsableCommand {
             Serve.self, Migrate.self, Inspect.self, Fold.self, ProjectorCommand.self, Rebuild.self,
             Verify.self, HeadCommand.self, EvidenceCommand.self, VerifyEvidence.self, CompareSources.self, Explain.self,
             ReceiptCommand.self, ImportCommand.self, CompareAccess.self, ExportCommand.self, GrantCommand.self,
+            OrderCommand.self,
             Poll.self,
             Backfill.self, Audit.self, Probe.self, Extend.self, AccountTokenCommand.self, ProductCommand.self,
             RateCommand.self,

@@ -31,7 +31,7 @@ struct DocumentationTests {
         "Offers": ["curl"],
         "Switching": ["subledger import", "subledger compare-access"],
         "Security": ["subledger inspect"],
-        "Console": ["token="],
+        "Console": ["token=", "subledger order"],
         "Receipts": ["export SUBLEDGER_TOKEN=", "curl -s", "subledger receipt verify", "subledger backfill"],
         "Deliveries": ["subledger audit", "subledger probe"],
         "Money": ["subledger rate import", "subledger close"],

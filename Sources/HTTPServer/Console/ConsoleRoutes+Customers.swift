@@ -5,45 +5,6 @@ import Readers
 import Subscriptions
 
 extension ConsoleRoutes {
-    func search(_ visit: ConsoleRequest) async throws -> Outcome {
-        guard let text = try visit.query.text("q")?.trimmed else { return .seeOther(Address()) }
-        guard text.utf8.count <= 256 else {
-            throw ConsoleProblem(.badRequest, "Not searched", "No id is longer than 256 bytes.")
-        }
-        let hits = try await reader.search(text)
-        if hits.count == 1 { return .seeOther(hits[0].address) }
-        // One hit in the chosen stream is not taken for the only one: the others may be the customer's.
-        return .page(
-            SearchPage(
-                text: text, hits: hits, details: try await details(of: hits, visit), streams: visit.streams.count,
-                address: visit.address))
-    }
-
-    /// What distinguishes the first hits of a search from each other.
-    private func details(
-        of hits: [SearchHit], _ visit: ConsoleRequest
-    ) async throws -> [SearchHit: SearchPage.Detail] {
-        var details: [SearchHit: SearchPage.Detail] = [:]
-        for hit in hits.prefix(Limits.consoleExplanations) {
-            switch hit.target {
-            case .customer(let id, let kind):
-                guard let environment = Environment(rawValue: hit.environment) else { continue }
-                let reference = CustomerReader.Reference(
-                    app: hit.app, environment: environment, id: id, kind: CustomerKey.Kind(rawValue: kind))
-                if let customer = Self.found(try await customers.customer(reference, at: visit.now)) {
-                    details[hit] = SearchPage.Detail(of: customer.subscriptions, at: visit.now)
-                }
-            case .event(let position):
-                let stream = visit.streams.first { $0.app == hit.app && $0.environment == hit.environment }
-                if let stream, let event = try await reader.events([position], in: stream).first {
-                    details[hit] = SearchPage.Detail(of: event)
-                }
-            case .product: continue
-            }
-        }
-        return details
-    }
-
     func customer(_ visit: ConsoleRequest, id: String) async throws -> Outcome {
         let stream = try visit.someStream()
         guard let environment = Environment(rawValue: stream.environment) else {

@@ -77,6 +77,9 @@ package struct ConsoleRoutes: Sendable {
         } page: { visit, _ in
             try await search(visit)
         }
+        console.post("/console/search") { request, _ in
+            await posting(request) { session in try await findOrder(request, session) }
+        }
         get(
             "/console/customers/:id", routes, keeping: ["as", "at", "knownAt", "from", "to", "span", "entitlement"]
         ) {
