@@ -128,17 +128,20 @@ struct EntitlementAnswer {
     /// Whether another entitlement has the same answer for the same reasons. Only the rule that maps a product to its
     /// entitlement may differ.
     static func isAlike(_ first: Explanation, _ second: Explanation) -> Bool {
-        func isSame(_ left: [Explanation.Reason], _ right: [Explanation.Reason]) -> Bool {
-            left.count == right.count
-                && zip(left, right).allSatisfy { left, right in
-                    left == right
-                        || left.rule.isOfEntitlementName && left.rule == right.rule && left.positions == right.positions
-                            && left.productId == right.productId
-                }
-        }
-        return first.active == second.active && first.until == second.until
-            && isSame(first.because, second.because) && isSame(first.against, second.against)
-            && first.couldChange == second.couldChange && first.restated == nil && second.restated == nil
+        guard first.active == second.active, first.until == second.until, first.restated == nil,
+            second.restated == nil, first.couldChange == second.couldChange
+        else { return false }
+        return isAlike(first.because, second.because) && isAlike(first.against, second.against)
+    }
+
+    private static func isAlike(_ first: [Explanation.Reason], _ second: [Explanation.Reason]) -> Bool {
+        first.count == second.count && zip(first, second).allSatisfy { isAlike($0, $1) }
+    }
+
+    private static func isAlike(_ first: Explanation.Reason, _ second: Explanation.Reason) -> Bool {
+        if first == second { return true }
+        guard first.rule == second.rule, first.rule.isOfEntitlementName else { return false }
+        return first.positions == second.positions && first.productId == second.productId
     }
 
     // MARK: - All reasons
