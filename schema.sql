@@ -1658,10 +1658,12 @@ create table subledger.product (
   kind       text,
   duration   text,
   level      integer,
+  name       text,
   constraint product_pkey primary key (app, product_id),
   constraint product_app_check check (app <> '' and app !~ '[\u0001-\u001f]'),
   constraint product_product_id_check check (product_id <> '' and product_id !~ '[\u0001-\u001f]'),
   constraint product_kind_check check (kind in ('auto-renewable', 'non-renewing', 'consumable', 'non-consumable')),
+  constraint product_name_check check (name <> '' and name !~ '[\u0001-\u001f]'),
   constraint product_level_check check (
     level is null or level between 1 and 1000 and coalesce(kind, 'auto-renewable') = 'auto-renewable'
   ),
@@ -1688,6 +1690,7 @@ comment on column subledger.product.duration is
   'all others';
 comment on column subledger.product.level is
   'The place of a plan among those of the app: a change to a higher one is an upgrade. Null to compare prices per month';
+comment on column subledger.product.name is 'What people call it, for the console; null if it has no name but its id';
 
 -- Once ---------------------------------------------------------------------------------------------------------------
 
@@ -4065,6 +4068,73 @@ comment on column analyst.customers.reason is
 comment on column analyst.customers.position is
   'Position of the first event that reported the reason; null if unclaimed';
 
+create or replace view analyst.grants as
+with statement as (
+  select
+    transaction.stream_id,
+    transaction.transaction_id,
+    event.position,
+    event.received_at,
+    event.source,
+    event.kind,
+    event.facts #> '{transactions,0,additional,grant}' as stated
+  from subledger.transaction
+  join subledger.event
+    on event.stream_id = transaction.stream_id
+    and event.position = any (transaction.positions)
+  where transaction.in_app_ownership_type = 'GRANTED'
+),
+grants as (
+  select
+    stream_id,
+    transaction_id,
+    min(received_at) filter (where kind = 'grant') as given_at,
+    min(position) filter (where kind = 'grant') as position,
+    (array_agg(stated order by received_at desc, position desc) filter (where kind = 'grant'))[1] as given,
+    (array_agg(source order by received_at desc, position desc) filter (where kind = 'grant'))[1] as source,
+    (array_agg(stated order by received_at desc, position desc))[1] as last,
+    (array_agg(kind order by received_at desc, position desc))[1] as last_kind,
+    max(received_at) as changed_at
+  from statement
+  group by stream_id, transaction_id
+)
+select
+  stream.app,
+  stream.environment,
+  grants.last ->> 'id' as grant_id,
+  grants.last ->> 'customerId' as customer_id,
+  grants.last ->> 'entitlement' as entitlement,
+  (grants.last ->> 'from')::timestamptz as starts_at,
+  (grants.last ->> 'until')::timestamptz as ends_at,
+  grants.given_at,
+  grants.given ->> 'by' as given_by,
+  grants.source,
+  grants.given ->> 'reason' as reason,
+  case when grants.last_kind = 'grant_revoked' then grants.changed_at end as revoked_at,
+  case when grants.last_kind = 'grant_revoked' then grants.last ->> 'by' end as revoked_by,
+  case when grants.last_kind = 'grant_revoked' then grants.last ->> 'reason' end as revoked_because,
+  grants.position
+from grants
+join subledger.stream using (stream_id);
+
+comment on view analyst.grants is
+  'Access that was given by hand, one row for each grant as it stands now. Nobody pays for it, so no figure counts it';
+comment on column analyst.grants.environment is 'production, sandbox, xcode or local';
+comment on column analyst.grants.grant_id is 'Chosen by the one who gave it; unique in the app and environment';
+comment on column analyst.grants.customer_id is 'The backend''s own id of the customer';
+comment on column analyst.grants.entitlement is 'What the customer got';
+comment on column analyst.grants.starts_at is 'Inclusive';
+comment on column analyst.grants.ends_at is 'Exclusive; null without an end. Of a grant that was taken back, when it was';
+comment on column analyst.grants.given_at is 'When it was given first, by our clock';
+comment on column analyst.grants.given_by is
+  'Who gave it, or changed it last before it was taken back; null if the backend did not say';
+comment on column analyst.grants.source is 'operator for a person, in the console or by command; backend for a request of the API';
+comment on column analyst.grants.reason is 'Why, in the words of the one who gave it';
+comment on column analyst.grants.revoked_at is 'When it was taken back, by our clock; null if it was not';
+comment on column analyst.grants.revoked_by is 'Who took it back; null if it was not, or the backend did not say';
+comment on column analyst.grants.revoked_because is 'Why it was taken back; null if it was not';
+comment on column analyst.grants.position is 'Position of the event that gave it first';
+
 create or replace view analyst.customer_periods as
 with held as (
   -- Like held_periods. Each part joins the ownership: for a join after the union, the planner expects only a few rows.
@@ -4939,33 +5009,44 @@ select
   refund_request.decided_at,
   round(extract(epoch from refund_request.decided_at - refund_request.requested_at) / 3600, 1) as hours,
   refund_request.reversed_at,
-  refund_request.position
+  refund_request.position,
+  refund_request.store,
+  refund_request.deadline_at
 from subledger.refund_request
 join subledger.stream using (stream_id)
 left join subledger.consumption_answer as answer
   on answer.stream_id = refund_request.stream_id
-  and answer.position = refund_request.position
-where refund_request.store = 'apple';
+  and answer.position = refund_request.position;
 
 comment on view analyst.refund_requests_detail is
-  'Every refund request of a customer about which Apple asked, with the answer and the decision. Apple does not '
-  'ask about every refund';
-comment on column analyst.refund_requests_detail.month is 'First day of the month in which Apple asked first, UTC';
-comment on column analyst.refund_requests_detail.environment is 'production or sandbox';
-comment on column analyst.refund_requests_detail.reason is 'The customer''s reason, as Apple spells it';
-comment on column analyst.refund_requests_detail.requests is 'How often Apple asked';
-comment on column analyst.refund_requests_detail.requested_at is 'When Apple asked first';
+  'Every refund request of a customer about which Apple asked, and every chargeback about which Google did, with the '
+  'answer and the decision. The stores do not ask about every refund';
+comment on column analyst.refund_requests_detail.month is 'First day of the month in which the store asked first, UTC';
+comment on column analyst.refund_requests_detail.environment is
+  'production or sandbox; unknown for Google, whose question does not name it';
+comment on column analyst.refund_requests_detail.product_id is
+  'What was bought; null for Google, whose question names the order only';
+comment on column analyst.refund_requests_detail.original_transaction_id is 'The subscription; null for Google';
+comment on column analyst.refund_requests_detail.transaction_id is
+  'The purchase; for Google, the id of the order, which is the transaction_id of transactions';
+comment on column analyst.refund_requests_detail.reason is
+  'The customer''s reason, as Apple spells it; for Google its number: 7 is a chargeback';
+comment on column analyst.refund_requests_detail.requests is 'How often the store asked';
+comment on column analyst.refund_requests_detail.requested_at is 'When the store asked first';
 comment on column analyst.refund_requests_detail.answer is
   'unanswered; pending, not sent yet; accepted, refused or late; or no_consent: see consumption_answer.state';
 comment on column analyst.refund_requests_detail.answered_by is 'policy or backend; null if unanswered';
 comment on column analyst.refund_requests_detail.refund_preference is
-  'What Apple was asked to do: DECLINE, GRANT_FULL or GRANT_PRORATED; null for no preference';
-comment on column analyst.refund_requests_detail.answered_at is 'When Apple accepted the answer; null if it did not';
-comment on column analyst.refund_requests_detail.decision is 'granted or declined; null if Apple has not decided';
+  'What the store was asked to do: DECLINE, GRANT_FULL or GRANT_PRORATED; null for no preference';
+comment on column analyst.refund_requests_detail.answered_at is 'When the store accepted the answer; null if it did not';
+comment on column analyst.refund_requests_detail.decision is
+  'granted or declined; null if the store has not decided. Google says only what it has voided';
 comment on column analyst.refund_requests_detail.decided_at is 'When';
 comment on column analyst.refund_requests_detail.hours is 'From the first question to the decision; null without one';
 comment on column analyst.refund_requests_detail.reversed_at is 'When a granted refund was reversed; null if it was not';
 comment on column analyst.refund_requests_detail.position is 'Position of the first event that reported it';
+comment on column analyst.refund_requests_detail.store is 'apple or google';
+comment on column analyst.refund_requests_detail.deadline_at is 'Until when the store took an answer';
 
 create or replace view analyst.refund_requests as
 select
@@ -4980,20 +5061,26 @@ select
   count(*) filter (where refund_requests_detail.decision = 'declined') as declined,
   count(*) filter (where refund_requests_detail.reversed_at is not null) as reversed,
   count(*) filter (where refund_requests_detail.decision is null) as open,
-  percentile_disc(0.5) within group (order by refund_requests_detail.hours) as p50_hours
+  percentile_disc(0.5) within group (order by refund_requests_detail.hours) as p50_hours,
+  refund_requests_detail.store
 from analyst.refund_requests_detail
 group by
   refund_requests_detail.month, refund_requests_detail.app, refund_requests_detail.environment,
-  refund_requests_detail.product_id, refund_requests_detail.reason;
+  refund_requests_detail.product_id, refund_requests_detail.reason, refund_requests_detail.store;
 
 comment on view analyst.refund_requests is
-  'Refund requests by the month in which Apple asked, and what it decided. From refund_requests_detail';
-comment on column analyst.refund_requests.month is 'First day of the month in which Apple asked first, UTC';
-comment on column analyst.refund_requests.environment is 'production or sandbox';
-comment on column analyst.refund_requests.reason is 'The customer''s reason, as Apple spells it';
+  'Refund requests by the month in which the store asked, and what it decided. From refund_requests_detail';
+comment on column analyst.refund_requests.month is 'First day of the month in which the store asked first, UTC';
+comment on column analyst.refund_requests.environment is
+  'production or sandbox; unknown for Google, whose question does not name it';
+comment on column analyst.refund_requests.product_id is
+  'What was bought; null for Google, whose question names the order only';
+comment on column analyst.refund_requests.reason is
+  'The customer''s reason, as Apple spells it; for Google its number: 7 is a chargeback';
 comment on column analyst.refund_requests.requests is 'Number of requests';
-comment on column analyst.refund_requests.answered is 'Those about which Apple accepted an answer';
-comment on column analyst.refund_requests.granted is 'Those that Apple granted, also if it was reversed later';
+comment on column analyst.refund_requests.answered is 'Those about which the store accepted an answer';
+comment on column analyst.refund_requests.granted is 'Those that the store granted, also if it was reversed later';
+comment on column analyst.refund_requests.store is 'apple or google';
 comment on column analyst.refund_requests.declined is 'Those that it declined';
 comment on column analyst.refund_requests.reversed is 'Those that it granted and reversed later';
 comment on column analyst.refund_requests.open is 'Those that are not decided';

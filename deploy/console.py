@@ -353,6 +353,30 @@ def step_grant(driver):
     assert not driver.find_elements(By.XPATH, "//button[text()='Take back…']"), "it can be taken back twice"
 
 
+def step_desk(driver):
+    """Copies an id, shows the reader's own time beside UTC, and looks for an order that no store answers about."""
+    driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": "America/New_York"})
+    try:
+        driver.get(BASE + PAGES["customer"])
+        times = [each.text for each in driver.find_elements(By.CSS_SELECTOR, "main section p")]
+        assert any("your time)" in text for text in times), times[:5]
+        cell = driver.find_element(By.CSS_SELECTOR, "td time")
+        assert cell.get_attribute("title").endswith("your time") and "your time" not in cell.text
+        look(driver, "customer-local-time")
+    finally:
+        driver.execute_cdp_cmd("Emulation.setTimezoneOverride", {"timezoneId": ""})
+    copy = driver.find_element(By.CSS_SELECTOR, "h1 button[aria-label='Copy the id']")
+    copy.click()
+    wait(driver, "the id is copied or selected", lambda d: copy.text in ("Copied", "Selected"))
+    driver.get(BASE + "/console")
+    search(driver, "mk5tttvwjh")
+    wait(driver, "Apple can be asked", lambda d: "Ask Apple about MK5TTTVWJH" in d.page_source)
+    look(driver, "order")
+    driver.find_element(By.XPATH, "//button[text()='Ask Apple about MK5TTTVWJH']").click()
+    wait(driver, "no answer is no fact", lambda d: "so it is not known whether order MK5TTTVWJH exists" in d.page_source)
+    look(driver, "order-unknown")
+
+
 def step_live(driver):
     driver.get(BASE + "/console")
     live = driver.find_element(By.ID, "live")
@@ -447,7 +471,7 @@ STEPS = [
     ("find a customer by each kind of id", step_every_id, True),
     ("follow a number to its events", step_number_to_events, True), ("both clocks", step_both_clocks, True),
     ("why", step_why, True),
-    ("endpoints", step_endpoint, True), ("give access and take it back", step_grant, True), ("ask a store that does not answer", step_acts, True), ("keyboard alone", step_keyboard, True), ("live", step_live, True), ("content security policy", step_confined, True),
+    ("endpoints", step_endpoint, True), ("give access and take it back", step_grant, True), ("ask a store that does not answer", step_acts, True), ("ids, times and orders at the desk", step_desk, True), ("keyboard alone", step_keyboard, True), ("live", step_live, True), ("content security policy", step_confined, True),
     ("valid HTML below 100 KB", step_valid, True), ("320 pixels", step_narrow, True),
     ("names and contrast, light and dark", step_colours, True), ("forced colours", step_forced_colours, True),
     ("without script", step_without_script, False),

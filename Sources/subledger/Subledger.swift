@@ -11,6 +11,7 @@ struct Subledger: AsyncParsableCommand {
             Verify.self, HeadCommand.self, WitnessCommand.self, EvidenceCommand.self, VerifyEvidence.self,
             CompareSources.self, Explain.self,
             ReceiptCommand.self, ImportCommand.self, CompareAccess.self, ExportCommand.self, GrantCommand.self,
+            OrderCommand.self,
             Poll.self,
             Backfill.self, Audit.self, Probe.self, Extend.self, AccountTokenCommand.self, ProductCommand.self,
             RateCommand.self,

@@ -42,6 +42,33 @@ struct ServerAPITests {
                 == "/inApps/v2/history/1?sort=ASCENDING&revision=a_1%2B")
     }
 
+    @Test("refunds are asked for from the first page on, and then from the revision on")
+    func refunds() {
+        #expect(RefundHistoryRequest(id: "1", revision: nil).path == "/inApps/v2/refund/lookup/1")
+        #expect(RefundHistoryRequest(id: "1", revision: "a_1+").path == "/inApps/v2/refund/lookup/1?revision=a_1%2B")
+    }
+
+    @Test("an order is valid with its transactions, or none of the app; any other answer is unreadable")
+    func order() throws {
+        let request = OrderLookupRequest(orderId: "MK5TTTVWJH")
+        func answer(_ text: String) throws -> OrderLookupRequest.Answer {
+            try request.answer(decoding: Array(text.utf8))
+        }
+
+        #expect(request.path == "/inApps/v1/lookup/MK5TTTVWJH")
+        #expect(OrderLookupRequest(orderId: "a/b").path == "/inApps/v1/lookup/a%2Fb")
+        #expect(
+            try answer(#"{"status":0,"signedTransactions":["a.b.c","d.e.f"]}"#)
+                == .valid([Array("a.b.c".utf8), Array("d.e.f".utf8)]))
+        #expect(try answer(#"{"status":1}"#) == .invalid)
+        for text in [
+            #"{"status":0}"#, #"{"status":0,"signedTransactions":[]}"#, #"{"status":0,"signedTransactions":[7]}"#,
+            #"{"status":2}"#, #"{"signedTransactions":["a.b.c"]}"#, "",
+        ] {
+            #expect(throws: UnreadableServerAnswer.self) { try answer(text) }
+        }
+    }
+
     @Test(
         "an answer without what it must have is unreadable",
         arguments: [

@@ -72,9 +72,12 @@ struct TimelineTests {
             theme: .system, hasKeys: true)
     }
 
-    static func drawing(_ subscription: Subscription, _ events: [StoredEvent], known: Timeline.Known? = nil) -> String {
+    static func drawing(
+        _ subscription: Subscription, _ events: [StoredEvent], known: Timeline.Known? = nil,
+        span: TimelineSpan = .latest
+    ) -> String {
         var html = HTMLWriter()
-        Timeline(subscription, events: events, at: at(84), now: at(84), known: known, span: nil)
+        Timeline(subscription, events: events, at: at(84), now: at(84), known: known, span: span)
             .write(in: frame, page: Address("customers", "100"), number: 0, to: &html)
         return String(decoding: html.bytes, as: UTF8.self)
     }
@@ -173,6 +176,48 @@ struct TimelineTests {
         #expect(drawing.contains("from=2025"))
         #expect(drawing.matches(of: #/<a /#).count < 130)
         #expect(drawing.utf8.count < 60_000)
+    }
+
+    /// A subscription with a month a purchase.
+    private static func months(_ count: Int) -> Subscription {
+        var facts = SubscriptionFacts(originalTransactionId: "100")
+        facts.fold(
+            Facts(
+                transactions: (0..<count).map {
+                    Self.transaction($0, from: Double($0 * 30), to: Double($0 * 30 + 30))
+                }, renewals: []), occurredAt: Self.at(0), receivedAt: Self.at(0), position: 1)
+        return Subscription(facts)
+    }
+
+    private static func timeline(_ subscription: Subscription, at days: Double, span: TimelineSpan) -> Timeline {
+        Timeline(subscription, events: [], at: Self.at(days), now: Self.at(days), known: nil, span: span)
+    }
+
+    @Test("of a long history, the latest 400 days are shown at first, and all of it on request")
+    func latest() {
+        let long = Self.months(36)
+        let latest = Self.timeline(long, at: 1075, span: .latest)
+        let all = Self.timeline(long, at: 1075, span: .all)
+        let short = Self.timeline(Self.months(13), at: 380, span: .latest)
+
+        #expect(latest.isPart && !latest.contains(Self.at(600)) && latest.contains(Self.at(1080)))
+        #expect(!all.isPart && all.contains(Self.at(0)) && all.contains(Self.at(1080)))
+        #expect(!short.isPart && short.contains(Self.at(0)))
+        var html = HTMLWriter()
+        TimelineSpan.latest.writeCaption(isPart: true, Address("customers", "100"), to: &html)
+        TimelineSpan.all.writeCaption(isPart: false, Address("customers", "100").with("span", "all"), to: &html)
+        let captions = String(decoding: html.bytes, as: UTF8.self)
+        #expect(captions.matches(of: />All time</).count == 1 && captions.contains("/customers/100?span=all\""))
+        #expect(captions.contains(#"href="/console/customers/100">Latest</a>"#), "\(captions)")
+    }
+
+    @Test("what ended long ago is drawn as large as it is, not up to today")
+    func longAgo() {
+        let old = Self.timeline(Self.months(3), at: 900, span: .latest)
+        let recent = Self.timeline(Self.months(3), at: 100, span: .latest)
+
+        #expect(!old.contains(Self.at(900)) && old.contains(Self.at(90)) && !old.isPart)
+        #expect(recent.contains(Self.at(100)))
     }
 
     @Test("a subscription without dates, events or access has a picture too")

@@ -45,16 +45,23 @@ struct AccountReaderTests {
     private struct Bundle {
         let server: TestBundle
         let reader: AccountReader
+        let store: SimulatedStore
         let histories: HistoryLog
         let app: App
         let id: String
         let transactions: Int
 
-        func read() async throws -> String {
-            switch try await reader.read(id, of: app, in: stream, priority: .check) {
+        func read(includesRefunds: Bool = false) async throws -> String {
+            let outcome = try await reader.read(
+                id, of: app, in: stream, priority: .check, includesRefunds: includesRefunds)
+            return switch outcome {
             case .success(let account): "read \(account.subscriptions.count)"
             case .failure(let failure): "\(failure)"
             }
+        }
+
+        var refundQuestions: Int {
+            store.api.counts.filter { $0.question.endpoint == .refundHistory }.reduce(0) { $0 + $1.count }
         }
 
         /// The number of transactions in the log.
@@ -69,15 +76,19 @@ struct AccountReaderTests {
         }
     }
 
-    /// - Parameter faults: Each begins with a request: the first asks for statuses, and the next ones for the pages.
-    private static func with(
-        _ faults: [(Int, StoreAPIFault, Int)], _ test: (Bundle) async throws -> Void
-    ) async throws {
+    private static func run(_ story: Story) -> Simulation.Settings {
         var run = Simulation.Settings(
             app: SimulatedApp(bundleId: stream.app, appAppleId: 1_400_000_001, environment: .production))
-        run.stories = [.renewals]
+        run.stories = [story]
         run.subscriptions = 1
-        let simulation = try #require(Simulation(run))
+        return run
+    }
+
+    /// - Parameter faults: Each begins with a request: the first asks for statuses, and the next ones for the pages.
+    private static func with(
+        _ faults: [(Int, StoreAPIFault, Int)], story: Story = .renewals, _ test: (Bundle) async throws -> Void
+    ) async throws {
+        let simulation = try #require(Simulation(run(story)))
         let subscription = simulation.storyteller.accounts(ofStory: 0)[0].subscriptions[0]
         let root = try #require(RootCertificates(file: Array(TestCertificates.standard.rootPEM.utf8)))
         let app = App(bundleId: stream.app, appAppleId: 1_400_000_001, serverAPIKey: try DeliveryBundle.key())
@@ -108,7 +119,7 @@ struct AccountReaderTests {
                     outcome = .success(
                         try await test(
                             Bundle(
-                                server: server, reader: reader, histories: histories, app: app,
+                                server: server, reader: reader, store: store, histories: histories, app: app,
                                 id: subscription.originalTransactionId,
                                 transactions: subscription.purchases.count)))
                 } catch {
@@ -158,6 +169,42 @@ struct AccountReaderTests {
             #expect(outcome == "unreadable")
             let place = try await bundle.histories.place(of: bundle.id, in: Self.stream)
             #expect(place.coveredSince == nil)
+        }
+    }
+
+    @Test("Apple is asked for the refunds of an account that has one, where they are wanted", arguments: [true, false])
+    func refunds(areWanted: Bool) async throws {
+        try await Self.with([], story: .refundOfOldPeriod) { bundle in
+            let read = try await bundle.read(includesRefunds: areWanted)
+
+            #expect(read == "read 1" && bundle.refundQuestions == (areWanted ? 1 : 0))
+            #expect(try await bundle.stored() == bundle.transactions)
+        }
+    }
+
+    @Test("nothing is asked about refunds of an account without one that has bought subscriptions only")
+    func noRefunds() async throws {
+        try await Self.with([]) { bundle in
+            let read = try await bundle.read(includesRefunds: true)
+
+            #expect(read == "read 1" && bundle.refundQuestions == 0)
+        }
+    }
+
+    @Test("without an answer about the refunds, the history is not covered")
+    func refundsUnanswered() async throws {
+        let transactions = try #require(Simulation(Self.run(.refundOfOldPeriod))).storyteller.accounts(ofStory: 0)[0]
+            .subscriptions[0].purchases.count
+        // The statuses and the pages come first.
+        let question = 1 + (transactions + 1) / 2 + 1
+        try await Self.with([(question, .error(4_000_006), 1)], story: .refundOfOldPeriod) { bundle in
+            let outcome = try await bundle.read(includesRefunds: true)
+            let place = try await bundle.histories.place(of: bundle.id, in: Self.stream)
+            let again = try await bundle.read(includesRefunds: true)
+            let covered = try await bundle.histories.place(of: bundle.id, in: Self.stream)
+
+            #expect(outcome == "refused" && place.revision == nil && place.coveredSince == nil)
+            #expect(again == "read 1" && covered.coveredSince != nil && bundle.refundQuestions == 2)
         }
     }
 

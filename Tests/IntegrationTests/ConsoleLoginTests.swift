@@ -276,6 +276,9 @@ struct ConsoleLoginTests {
             #expect(
                 try await server.sql("select entitlement from subledger.product_entitlement order by 1")
                     == ["plus", "reading"])
+            let renamed = try await browser.post(
+                "/console/products", fields + [("csrf", csrf), ("name", "Books"), ("do", "preview")], cookie: cookie)
+            #expect(renamed.body.contains("This changes what the console calls it"), "\(renamed.body)")
             let malformed = try await browser.post(
                 "/console/products", fields + [("csrf", csrf), ("kind", "rented"), ("do", "preview")], cookie: cookie)
             #expect(malformed.status == 400)

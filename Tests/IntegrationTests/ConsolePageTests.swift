@@ -345,7 +345,7 @@ struct ConsolePageTests {
             let closer = try await browser.get(
                 String(joined.1).replacing("&amp;", with: "&"), cookie: cookie)
             #expect(closer.status == 200)
-            #expect(closer.body.contains("Whole time"))
+            #expect(closer.body.contains("All time") && closer.body.contains(">Latest</a>"))
             #expect(closer.body.contains("aria-label=\"Paid "))
         }
     }

@@ -27,7 +27,7 @@ struct ConsoleWhyTests {
             let active = try await Self.explanation(server, "10", "com.example.books")
             let over = try await Self.explanation(server, "10", Self.monthly)
 
-            #expect(page.body.contains("<strong>com.example.books is active until 10 Dec 2019 17:46</strong>"))
+            #expect(page.body.contains("com.example.books is active until 10 Dec 2019 17:46</time></strong>"))
             #expect(page.body.contains("<p>Because: Transaction 20 (com.example.books) was paid for from"))
             #expect(
                 page.body.contains("(INITIAL_BUY, event <a href=\"/console/events/1?\(Self.stream)\">1</a>)."),

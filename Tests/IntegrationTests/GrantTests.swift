@@ -42,7 +42,13 @@ struct GrantTests {
                 server, "u-1", "g-1", body.replacing("2019-11-20", with: "2019-12-20"))
             try await server.isFolded()
             let later = try await Self.entitlements(server, "u-1")
+            let listed = try await server.sql(
+                """
+                select concat_ws(' ', grant_id, (ends_at at time zone 'utc')::date, reason, revoked_at, position)
+                from analyst.grants
+                """)
 
+            #expect(listed == ["g-1 2019-12-20 case 1 1"])
             #expect(first.status == 200 && first.json["duplicate"] as? Bool == false, "\(first.body)")
             #expect(second.json["duplicate"] as? Bool == true)
             #expect(other.status == 409)
@@ -74,6 +80,16 @@ struct GrantTests {
                 "DELETE", "/customers/u-1/grants/g-1?\(Self.here)&reason=mistake")
             let taken = try await Self.entitlements(server, "u-1")
             let earlier = try await Self.entitlements(server, "u-1", "&at=2019-11-02T00:00:00Z")
+            let listed = try await server.sql(
+                """
+                select
+                  concat_ws(
+                    '|', app, environment, grant_id, customer_id, entitlement, starts_at at time zone 'utc',
+                    ends_at at time zone 'utc', given_at at time zone 'utc', coalesce(given_by, '-'), source, reason,
+                    revoked_at at time zone 'utc', revoked_by, revoked_because
+                  )
+                from analyst.grants
+                """)
             let knownBefore = try await server.backend.get("/events?\(Self.here)&source=backend")
             let problem = try await CustomerRoutesTests.problem(server.database)
 
@@ -85,6 +101,11 @@ struct GrantTests {
             #expect(earlier.count == 1 && earlier[0].hasPrefix("plus true"))
             #expect(knownBefore.body.contains(#""kind":"grant_revoked""#) && knownBefore.body.contains("anna"))
             #expect(problem == nil)
+            #expect(
+                listed == [
+                    "com.example.magazine|production|g-1|u-1|plus|2019-11-01 00:00:00|2019-11-08 08:14:00|"
+                        + "2019-11-08 08:14:00|-|backend|press|2019-11-08 08:14:00.001|anna|mistake"
+                ])
         }
     }
 

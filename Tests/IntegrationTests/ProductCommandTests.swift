@@ -27,20 +27,23 @@ struct ProductCommandTests {
         let again = try run(
             ["set", "season"] + app + ["--kind", "consumable", "--entitlement", "a", "--entitlement", "b"])
         #expect(again.output == "com.example.magazine, season: consumable, grants a, b\n")
+        let named = try run(["set", "season"] + app + ["--name", "Season pass"])
+        #expect(named.output == "com.example.magazine, season (Season pass): grants season\n")
+        #expect(try run(["list", "--json"]).output.contains(#""name":"Season pass""#))
         let bare = try run(["set", "season"] + app)
         #expect(bare.output == "com.example.magazine, season: grants season\n")
 
         let csv = """
-            product_id,app,entitlements,kind,duration\r
-            monthly,com.example.magazine,plus archive,,\r
-            "coins, many",com.example.magazine,,consumable,\r
-            season,com.example.magazine,plus;archive,non-renewing,P3M\r
+            product_id,app,entitlements,kind,duration,name\r
+            monthly,com.example.magazine,plus archive,,,A month of plus\r
+            "coins, many",com.example.magazine,,consumable,,\r
+            season,com.example.magazine,plus;archive,non-renewing,P3M,\r
 
             """
         let imported = try run(["import", "-"], input: csv)
         #expect(imported.status == 0, "\(imported.error)")
         #expect(imported.output == "products imported: 3\n")
-        let broken = try run(["import", "-"], input: csv + "yearly,com.example.magazine,,yearly,\r\n")
+        let broken = try run(["import", "-"], input: csv + "yearly,com.example.magazine,,yearly,,\r\n")
         #expect(broken.status == 65)
         #expect(
             broken.error
@@ -52,7 +55,7 @@ struct ProductCommandTests {
         #expect(
             list.output == """
                 com.example.magazine, coins, many: consumable, grants coins, many
-                com.example.magazine, monthly: grants archive, plus
+                com.example.magazine, monthly (A month of plus): grants archive, plus
                 com.example.magazine, season: non-renewing P3M, grants archive, plus
 
                 """)
@@ -68,7 +71,8 @@ struct ProductCommandTests {
             json.output == """
                 {"app":"com.example.magazine","productId":"coins, many","kind":"consumable",\
                 "entitlements":["coins, many"]}
-                {"app":"com.example.magazine","productId":"monthly","entitlements":["archive","plus"]}
+                {"app":"com.example.magazine","productId":"monthly","name":"A month of plus",\
+                "entitlements":["archive","plus"]}
 
                 """)
         #expect(try run(["list", "--app", "com.example.none"]).output == "")
@@ -109,12 +113,14 @@ struct ProductCommandTests {
     }
 
     static let bad = [
-        Bad(text: "", line: 1, says: "missing header line: expected app,product_id,kind,duration,level,entitlements"),
+        Bad(
+            text: "", line: 1,
+            says: "missing header line: expected app,product_id,kind,duration,level,entitlements,name"),
         Bad(text: "app\n", line: 1, says: "missing column \"product_id\""),
         Bad(text: "app,product_id,app\n", line: 1, says: "duplicate column \"app\""),
         Bad(
             text: "app,product_id,price\n", line: 1,
-            says: "unknown column \"price\": expected app, product_id, kind, duration, level, entitlements"),
+            says: "unknown column \"price\": expected app, product_id, kind, duration, level, entitlements, name"),
         Bad(text: "app,product_id\na,p\nb\n", line: 3, says: "1 fields: expected 2, as in the header"),
         Bad(text: "app,product_id\na,p,q\n", line: 2, says: "3 fields: expected 2, as in the header"),
         Bad(text: "app,product_id\n\n\na,\n", line: 4, says: "product id must not be empty"),

@@ -101,7 +101,20 @@ struct RefundReviewTests {
             let waiting = try await bundle.server.backend.get(Self.order)
             let sent = [try await bundle.round(), try await bundle.round()]
             let accepted = try await bundle.server.backend.get(Self.order)
+            let listed = try await bundle.server.sql(
+                """
+                select
+                  concat_ws(
+                    ' ', store, environment, transaction_id, reason, requests, answer, answered_by, refund_preference,
+                    deadline_at - requested_at
+                  )
+                from analyst.refund_requests_detail
+                """)
+            let counted = try await bundle.server.sql(
+                "select concat_ws(' ', store, reason, requests, answered, open) from analyst.refund_requests")
 
+            #expect(listed == ["google unknown GPA.1 7 1 accepted policy DECLINE 24:00:00"])
+            #expect(counted == ["google 7 1 1 1"])
             #expect(stated.status == 200, "\(stated.body)")
             #expect(waiting.json["state"] as? String == "waiting", "\(waiting.body)")
             #expect(waiting.json["store"] as? String == "google")

@@ -210,11 +210,12 @@ struct SchemaTests {
     }
 
     private static func product(
-        app: String = "a", id: String = "p", kind: String = "null", duration: String = "null", level: String = "null"
+        app: String = "a", id: String = "p", kind: String = "null", duration: String = "null", level: String = "null",
+        name: String = "null"
     ) -> String {
         """
-        insert into subledger.product (app, product_id, kind, duration, level)
-        values ('\(app)', '\(id)', \(kind), \(duration), \(level))
+        insert into subledger.product (app, product_id, kind, duration, level, name)
+        values ('\(app)', '\(id)', \(kind), \(duration), \(level), \(name))
         """
     }
 
@@ -355,6 +356,8 @@ struct SchemaTests {
         Broken(constraint: "product_product_id_check", sqlstate: "23514", statement: product(id: "")),
         Broken(constraint: "product_product_id_check", sqlstate: "23514", statement: product(id: "p\nq")),
         Broken(constraint: "product_kind_check", sqlstate: "23514", statement: product(kind: "'x'")),
+        Broken(constraint: "product_name_check", sqlstate: "23514", statement: product(name: "''")),
+        Broken(constraint: "product_name_check", sqlstate: "23514", statement: product(name: "E'a\\tb'")),
         Broken(constraint: "product_level_check", sqlstate: "23514", statement: product(level: "0")),
         Broken(
             constraint: "product_level_check", sqlstate: "23514", statement: product(kind: "'consumable'", level: "1")),

@@ -136,11 +136,17 @@ struct TestBundle {
         var acts = ConsoleActs()
         (acts.refunds, acts.refundApps) = (ConsumptionLog(pool: records), refundApps)
         (acts.isOn, acts.grants) = (hasActs, sources.grants)
+        let apple = api ?? ServerAPIClient(transport: store, clock: clock, random: { 0 }, logger: logger)
+        let google = GoogleClient(transport: store, clock: clock, random: { 0 }, logger: logger)
         acts.stores = StoreActService(
             writer: StoreWriter(
-                client: api ?? ServerAPIClient(transport: store, clock: clock, random: { 0 }, logger: logger),
-                google: GoogleClient(transport: store, clock: clock, random: { 0 }, logger: logger),
-                log: WriteLog(pool: linker, appender: appender), clock: clock), apps: apps, googleApps: googleApps)
+                client: apple, google: google, log: WriteLog(pool: linker, appender: appender), clock: clock),
+            orders: sources.purchases.map { purchases in
+                OrderLookup(
+                    client: apple, google: google, verifier: verifier, purchases: purchases, apps: apps,
+                    googleApps: googleApps, log: log, subscriptions: SubscriptionReader(pool: reader),
+                    appender: appender, links: links, clock: clock)
+            }, apps: apps, googleApps: googleApps)
         let console = ConsoleRoutes(
             tokens: tokens, sessions: ConsoleSessions(pool: authenticator), transport: transport,
             reader: ConsoleReader(pool: reader), log: log, customers: CustomerReader(pool: reader),

@@ -8,9 +8,9 @@ import Testing
 
 @Suite("Transactions that backends hand in by their ids")
 struct TransactionLookupTests {
-    private static let app = "com.example.app"
+    static let app = "com.example.app"
 
-    private struct Bundle {
+    struct Bundle {
         let server: TestBundle
         let store: SimulatedStore
         let gateway: HTTPClient
@@ -30,7 +30,7 @@ struct TransactionLookupTests {
     }
 
     /// - Parameter key: The app's key.
-    private static func with(
+    static func with(
         _ environment: Subscriptions.Environment = .production, hasKey: Bool = true,
         _ change: (inout SimulatedServerAPI.Settings) -> Void = { _ in }, _ test: (Bundle) async throws -> Void
     ) async throws {

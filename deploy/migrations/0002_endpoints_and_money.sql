@@ -123,7 +123,8 @@ alter table subledger.transaction
   add column refunds jsonb;
 alter table subledger.transaction add constraint transaction_gap_check check (gap in ('duration', 'kind', 'consumed'));
 
-alter table subledger.product add column level integer;
+alter table subledger.product add column level integer, add column name text;
+alter table subledger.product add constraint product_name_check check (name <> '' and name !~ '[\u0001-\u001f]');
 alter table subledger.product add constraint product_level_check
   check (level is null or level between 1 and 1000 and coalesce(kind, 'auto-renewable') = 'auto-renewable');
 

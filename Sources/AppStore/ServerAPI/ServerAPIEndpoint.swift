@@ -11,6 +11,8 @@ package enum ServerAPIEndpoint: String, Sendable, Hashable, CaseIterable {
     case extendAll = "extend_all"
     case extendAllStatus = "extend_all_status"
     case accountToken = "account_token"
+    case orderLookup = "order_lookup"
+    case refundHistory = "refund_history"
 
     /// The requests per second and app that Apple accepts in production; a tenth of them in the sandbox.
     ///
@@ -19,6 +21,7 @@ package enum ServerAPIEndpoint: String, Sendable, Hashable, CaseIterable {
         switch self {
         case .transactionInfo, .history, .statuses, .notificationHistory, .consumption: 50
         case .extend, .accountToken: 20
+        case .orderLookup, .refundHistory: 10
         // Apple publishes no limit for the status of an extension.
         case .testNotification, .testNotificationStatus, .extendAll, .extendAllStatus: 1
         }

@@ -78,22 +78,88 @@ package struct TransactionHistoryRequest: ServerAPIRequest {
         return "/inApps/v2/history/\(PercentEncoding.encoded(id))?sort=ASCENDING\(query)"
     }
 
-    package struct Page: Sendable, Hashable {
-        package let signedTransactions: [[UInt8]]
-        package let revision: String
-        package let hasMore: Bool
+    package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> TransactionPage {
+        try TransactionPage(decoding: body)
+    }
+}
+
+/// Get Refund History, version 2: a page of the refunds of any product of the id's Apple Account, the oldest first.
+package struct RefundHistoryRequest: ServerAPIRequest {
+    /// A `transactionId`, an `originalTransactionId` or an `appTransactionId`.
+    package let id: String
+    /// The revision of the previous page; nil for the first one.
+    package let revision: String?
+
+    package init(id: String, revision: String?) {
+        self.id = id
+        self.revision = revision
     }
 
-    package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> Page {
+    package var endpoint: ServerAPIEndpoint { .refundHistory }
+
+    package var path: String {
+        let query = revision.map { "?revision=\(PercentEncoding.encoded($0))" } ?? ""
+        return "/inApps/v2/refund/lookup/\(PercentEncoding.encoded(id))\(query)"
+    }
+
+    package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> TransactionPage {
+        try TransactionPage(decoding: body)
+    }
+}
+
+/// Look Up Order ID: the purchases of an order whose number a customer has from the App Store. In production only.
+package struct OrderLookupRequest: ServerAPIRequest {
+    package let orderId: String
+
+    package init(orderId: String) { self.orderId = orderId }
+
+    package var endpoint: ServerAPIEndpoint { .orderLookup }
+    package var path: String { "/inApps/v1/lookup/\(PercentEncoding.encoded(orderId))" }
+
+    package enum Answer: Sendable, Hashable {
+        /// Signed transactions, at least one.
+        case valid([[UInt8]])
+        /// No order of this app. Apple does not say whether it is one of another developer.
+        case invalid
+    }
+
+    package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> Answer {
         let answer = try ServerAnswer(body)
-        guard let rows = answer.root["signedTransactions"], rows.isArray else { throw .missing("signedTransactions") }
+        switch answer.root["status"]?.int64 {
+        case 0?:
+            let signed = try answer.signedTransactions()
+            guard !signed.isEmpty else { throw .missing("signedTransactions") }
+            return .valid(signed)
+        case 1?: return .invalid
+        default: throw .missing("status")
+        }
+    }
+}
+
+/// A page of transactions, of a list that goes on at its revision.
+package struct TransactionPage: Sendable, Hashable {
+    package let signedTransactions: [[UInt8]]
+    package let revision: String
+    package let hasMore: Bool
+
+    fileprivate init(decoding body: [UInt8]) throws(UnreadableServerAnswer) {
+        let answer = try ServerAnswer(body)
+        signedTransactions = try answer.signedTransactions()
         guard let revision = answer.root["revision"]?.string else { throw .missing("revision") }
         guard let hasMore = answer.root["hasMore"]?.bool else { throw .missing("hasMore") }
+        self.revision = revision
+        self.hasMore = hasMore
+    }
+}
+
+extension ServerAnswer {
+    fileprivate func signedTransactions() throws(UnreadableServerAnswer) -> [[UInt8]] {
+        guard let rows = root["signedTransactions"], rows.isArray else { throw .missing("signedTransactions") }
         var signed: [[UInt8]] = []
-        for row in rows.elements(atMost: Self.rowsMax) { signed.append(try answer.text(row, "signedTransactions")) }
-        return Page(signedTransactions: signed, revision: revision, hasMore: hasMore)
+        for row in rows.elements(atMost: Self.transactionsMax) { signed.append(try text(row, "signedTransactions")) }
+        return signed
     }
 
     /// Apple's pages have at most 20 rows.
-    private static let rowsMax = 1000
+    private static var transactionsMax: Int { 1000 }
 }

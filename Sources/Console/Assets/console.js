@@ -2,16 +2,30 @@
 (() => {
   const one = (id) => document.getElementById(id);
   const all = (what) => Array.from(document.querySelectorAll(what));
-  // Copy SQL and explanations.
-  for (const text of all("details pre")) {
-    const button = document.createElement("button");
+  // Copy SQL, explanations and ids.
+  for (const text of all("details pre, [data-copy]")) {
+    const button = document.createElement("button"), label = text.dataset.copy;
+    button.type = "button";
     button.textContent = text.closest(".why") ? "Copy explanation" : "Copy";
+    if (label) button.setAttribute("aria-label", label);
     button.onclick = async () => {
       try { await navigator.clipboard.writeText(text.textContent); button.textContent = "Copied"; }
       catch { getSelection().selectAllChildren(text); button.textContent = "Selected"; }
     };
-    text.before(button);
+    if (label) text.after(" ", button); else text.before(button);
   }
+  // The reader's own time beside UTC.
+  const local = (root) => {
+    for (const time of root.querySelectorAll("time[datetime]")) {
+      const date = new Date(time.dateTime);
+      if (isNaN(date) || !date.getTimezoneOffset()) continue;
+      const text = date.toLocaleString([], { dateStyle: "medium", timeStyle: "short" });
+      time.title = text + " your time";
+      if (!time.closest("td, header, footer")) time.after(" (" + text + " your time)");
+    }
+  };
+  let shown = (one("live-part") || document.body).textContent;
+  local(document);
   // Keys.
   const stream = new URLSearchParams(location.search).get("stream");
   const pages = { h: "", e: "/events", f: "/figures/active", p: "/products", d: "/deliveries", s: "/system" };
@@ -58,7 +72,7 @@
       if (!answer.ok || answer.redirected) throw 0;
       const page = new DOMParser().parseFromString(await answer.text(), "text/html");
       const next = page.getElementById("live-part"), old = one("live-part");
-      if (next.textContent !== old.textContent) { old.replaceWith(next); say("Updated."); }
+      if (next.textContent !== shown) { shown = next.textContent; local(next); old.replaceWith(next); say("Updated."); }
     } catch { stop("Live stopped: no answer."); }
   };
   live.hidden = false;

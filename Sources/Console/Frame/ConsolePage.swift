@@ -5,12 +5,18 @@ import Readers
 package protocol ConsolePage: Sendable {
     /// The title, and the only `h1`.
     var title: String { get }
+    /// The id that the page is about, beside the title; nil if it is about none.
+    var subject: String? { get }
     /// The name of the link in the navigation that leads to the page; nil if none does.
     var section: ConsoleSection? { get }
     /// All tables of the page.
     var tables: [ConsoleTable] { get }
     /// Writes what follows the title.
     func write(in frame: PageFrame, to html: inout HTMLWriter)
+}
+
+extension ConsolePage {
+    package var subject: String? { nil }
 }
 
 package enum ConsoleSection: String, Sendable, CaseIterable {

@@ -6,14 +6,20 @@ extension PageFrame {
     package func html(_ page: some ConsolePage) -> [UInt8] {
         HTMLWriter.document { html in
             html.element("html", [.text(.lang, "en"), .class("theme-\(theme.rawValue)")]) { html in
-                Self.writeHead(page.title, to: &html)
+                Self.writeHead(
+                    [page.title, page.subject?.shortenedID].compactMap(\.self).joined(separator: " "), to: &html)
                 html.element("body", hasKeys ? [.text(.key, "on")] : []) { html in
                     writeHeader(page, to: &html)
                     if stream?.environment == "sandbox" {
                         html.element("p", [.class("sandbox")], text: "Sandbox: purchases of testers, not of customers")
                     }
                     html.element("main", [.text(.id, "content"), .text(.tabindex, "-1")]) { html in
-                        html.element("h1", text: page.title)
+                        html.element("h1") { html in
+                            html.text(page.title)
+                            guard let subject = page.subject else { return }
+                            html.text(" ")
+                            html.element("code", [.text(.copy, "Copy the id")], text: subject)
+                        }
                         writeStop(to: &html)
                         page.write(in: self, to: &html)
                     }
@@ -87,11 +93,11 @@ extension PageFrame {
         html.element("span", [.class("chip")], text: "UTC")
         guard let stream else { return }
         guard stream.waiting > 0 else {
-            html.element("span", [.class("chip good")], text: "all folded")
+            html.element("span", [.class("chip good")], text: "up to date")
             return
         }
         let since = stream.waitingSince.map { ", oldest \($0.words(from: now))" } ?? ""
-        html.link("\(stream.waiting.grouped) not folded\(since)", here(Address("system")), [.class("chip bad")])
+        html.link("\(stream.waiting.grouped) waiting\(since)", here(Address("system")), [.class("chip bad")])
     }
 
     /// A projector that lags by seconds is at work; one that stopped makes every answer an old one.
@@ -101,7 +107,7 @@ extension PageFrame {
         guard stream.stall != nil || isOld else { return }
         html.element("p", [.class("problem")]) { html in
             html.text(
-                "The projector does not keep up with this stream. Answers are as of event \(stream.folded.grouped)")
+                "Events of this app wait to be processed. Answers are as of event \(stream.folded.grouped)")
             html.text(" of \(stream.head.grouped)")
             if let since = stream.waitingSince {
                 html.text("; the next one was received at ")

@@ -13,7 +13,7 @@ package struct Attribute: Sendable {
     /// The attributes whose value may be any text.
     package enum TextName: String, Sendable {
         case id, title, name, value, type, lang, role, scope, datetime, placeholder, method, autocomplete, rel, charset
-        case content, colspan, tabindex, step, rows, maxlength
+        case content, colspan, tabindex, step, rows, maxlength, list
         case `for`, `class`
         case accept = "accept-charset"
         case label = "aria-label"
@@ -22,6 +22,8 @@ package struct Attribute: Sendable {
         case current = "aria-current"
         case live = "aria-live"
         case key = "data-key"
+        /// The label of the button that copies the text.
+        case copy = "data-copy"
         // Drawings.
         case viewBox, d, points, x, y, width, height, cx, cy, r, x1, y1, x2, y2, transform, fill, patternUnits, xmlns
         case patternTransform

@@ -32,6 +32,14 @@ extension HTMLWriter {
         element("code", shown == id ? [] : [.text(.title, id)], text: shown)
     }
 
+    /// Writes what people call a product, with its id beside it; the id alone if it has no name.
+    package mutating func product(_ productId: String, name: String?) {
+        guard let name else { return text(productId) }
+        text(name)
+        text(" ")
+        element("small", [.class("muted")], text: productId.shortenedID)
+    }
+
     package mutating func hidden(_ name: String, _ value: String) {
         void("input", [.text(.type, "hidden"), .text(.name, name), .text(.value, value)])
     }

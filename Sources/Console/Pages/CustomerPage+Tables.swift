@@ -22,8 +22,8 @@ extension CustomerPage {
         ConsoleTable(
             "subscriptions", caption: "Subscriptions",
             columns: [
-                .init("Subscription"), .init("Status"), .init("Product"), .init("Access until"), .init("Renewal"),
-                .init("Events", isNumber: true),
+                .init("Subscription"), .init("Store"), .init("Status"), .init("Product"), .init("Access until"),
+                .init("Renewal"), .init("Events", isNumber: true),
             ] + (joined == nil ? [] : [.init("App")]),
             rows: customer.lines.compactMap { owned in
                 // Without the access of other owners.
@@ -32,13 +32,16 @@ extension CustomerPage {
                 let id = subscription.originalTransactionId
                 return [
                     .link(id, here(Address("subscriptions", id), owned.joinedApp).withClocks(of: address)),
-                    .text(subscription.status(at: at).words),
-                    .optional(subscription.period(at: at)?.productId ?? renewal.productId),
+                    .optional(subscription.storeName), .text(subscription.status(at: at).words),
+                    .product(subscription.period(at: at)?.productId ?? renewal.productId, names),
                     .optional(subscription.accessEnd(at: at)),
                     .text(subscription.isRenewing(at: at).map { $0 ? "on" : "off" } ?? "unknown"),
                     .number(Int64(owned.positions.count { isKnown($0, owned.joinedApp) })),
                 ] + (joined == nil ? [] : [.text(owned.joinedApp ?? customer.identity.app)])
-            }, empty: knownAt == nil ? "No subscription." : "No subscription was known.")
+            },
+            empty: knownAt == nil
+                ? "None yet. A purchase appears when the store reports it, or when the app or a backend hands it in."
+                : "No subscription was known.")
     }
 
     /// What happened, with the subscription that it is about, if it is about one.
@@ -65,10 +68,11 @@ extension CustomerPage {
         ConsoleTable(
             "history", caption: "History",
             columns: [
-                .init("At"), .init("What"), .init("Product"), .init("Until"), .init("Subscription"),
-                .init("Event", isNumber: true),
+                .init("At"), .init("What"), .init("Product"), .init("Amount", isNumber: true), .init("Until"),
+                .init("Subscription"), .init("Event", isNumber: true),
             ],
-            rows: historyRows.map { cells(of: $0, here) }, empty: "Nothing began or ended by then.")
+            rows: historyRows.map { cells(of: $0, here) },
+            empty: "Nothing began or ended by then: look at a later time, or at the ids below.")
     }
 
     private func cells(of row: HistoryRow, _ here: (Address, String?) -> Address) -> [ConsoleTable.Cell] {
@@ -77,14 +81,15 @@ extension CustomerPage {
         if let id = row.subscription {
             subscription = .link(id, here(Address("subscriptions", id), row.joinedApp).withClocks(of: address))
         }
-        var event: ConsoleTable.Cell = entry.isByClock ? .text("the clock") : .empty
+        var event: ConsoleTable.Cell = entry.isByClock ? .text("none: its time came") : .empty
         if let position = entry.position {
             event = .link(
-                entry.isByClock ? "the clock, see \(position)" : "\(position)",
+                entry.isByClock ? "its time came, see \(position)" : "\(position)",
                 here(Address("events", "\(position)"), row.joinedApp))
         }
         return [
-            .time(entry.at), .text(entry.what), .optional(entry.productId), .optional(entry.until), subscription, event,
+            .time(entry.at), .text(entry.what), .product(entry.productId, names), .optional(entry.amount?.words),
+            .optional(entry.until), subscription, event,
         ]
     }
 
@@ -101,7 +106,8 @@ extension CustomerPage {
                     .code(tie.to),
                     .link("\(tie.position)", here(Address("events", "\(tie.position)"), tie.joinedApp)),
                 ]
-            }, empty: "No event ties another id to this one.", sql: tiesSQL.map(\.text).joined(separator: "\n\n")
+            }, empty: "No event ties another id to this one. A backend links its own id by PUT /customers.",
+            sql: tiesSQL.map(\.text).joined(separator: "\n\n")
         )
     }
 

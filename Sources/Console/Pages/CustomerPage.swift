@@ -29,9 +29,10 @@ package struct CustomerPage: ConsolePage {
     package let events: [StoredEvent]
     /// What the stores asked about refunds of the customer's purchases.
     package let refunds: [RefundRequest]
+    package let names: ProductNames
     /// The stream of the joined app; nil if the customer has no part in one.
     package let joined: Joined?
-    package let span: Range<Instant>?
+    package let span: TimelineSpan
     /// The page with the parameters that the request had.
     package let address: Address
 
@@ -39,8 +40,9 @@ package struct CustomerPage: ConsolePage {
         id: String, customer: ExplainedCustomer, ties: [CustomerReader.Tie], tiesSQL: [ReadableSQL],
         lines: [ExplainedCustomers.OwnedLine], today: CustomerKey?, elsewhere: [SearchHit],
         entitlements: [Entitlement], explanations: [Explanation], unexplained: [String], at: Instant,
-        knownAt: Instant?, knownHead: Int64?, events: [StoredEvent], refunds: [RefundRequest] = [], joined: Joined?,
-        span: Range<Instant>?, address: Address
+        knownAt: Instant?, knownHead: Int64?, events: [StoredEvent], refunds: [RefundRequest] = [], names: ProductNames,
+        joined: Joined?,
+        span: TimelineSpan, address: Address
     ) {
         self.id = id
         self.customer = customer
@@ -57,6 +59,7 @@ package struct CustomerPage: ConsolePage {
         self.knownHead = knownHead
         self.events = events
         self.refunds = refunds
+        self.names = names
         self.joined = joined
         self.span = span
         self.address = address
@@ -83,7 +86,8 @@ package struct CustomerPage: ConsolePage {
     /// Most links to further entitlements, for a page below 100 KB.
     private static let unexplainedMax = 100
 
-    package var title: String { "Customer \(id)" }
+    package var title: String { "Customer" }
+    package var subject: String? { id }
     package var section: ConsoleSection? { nil }
     package var tables: [ConsoleTable] { tables { $0.with("stream", $1 == nil ? streamText : joined?.stream.text) } }
 
@@ -150,14 +154,14 @@ package struct CustomerPage: ConsolePage {
                 return
             }
             let granted = Dictionary(entitlements.map { ($0.entitlement, $0) }) { first, _ in first }
+            let answers = explanations.map { explanation in
+                let entitlement = granted[explanation.entitlement]
+                return EntitlementAnswer(
+                    explanation: explanation, since: entitlement.flatMap(since),
+                    ended: entitlement.flatMap { $0.until <= at ? $0.until : nil }, joinedStream: joined?.stream)
+            }
             html.element("ul", [.class("answers")]) { html in
-                for explanation in explanations {
-                    let entitlement = granted[explanation.entitlement]
-                    EntitlementAnswer(
-                        explanation: explanation, since: entitlement.flatMap(since),
-                        ended: entitlement.flatMap { $0.until <= at ? $0.until : nil }, joinedStream: joined?.stream
-                    ).write(in: frame, to: &html)
-                }
+                for answer in EntitlementAnswer.grouped(answers) { answer.write(in: frame, to: &html) }
             }
             writeUnexplained(to: &html)
         }
@@ -197,31 +201,38 @@ package struct CustomerPage: ConsolePage {
     private func writePictures(_ frame: PageFrame, to html: inout HTMLWriter) {
         let pictures = min(max(customer.lines.count, 1), Self.picturesMax)
         let byActivity = customer.lines.sorted { ($0.positions.max() ?? 0) > ($1.positions.max() ?? 0) }
+        let drawn = byActivity.prefix(Self.picturesMax).map { owned in
+            let subscription = owned.subscription
+            return (
+                owned,
+                Timeline(
+                    subscription,
+                    events: (owned.joinedApp == nil ? events : joined?.events ?? []).filter {
+                        owned.positions.contains($0.position)
+                    }, at: at, now: frame.now,
+                    known: knownAt.map { Timeline.Known(at: $0, subscription: past(subscription)) }, span: span,
+                    marksMax: max(Timeline.marksMax / pictures, Self.marksMin))
+            )
+        }
         html.element("section", [.text(.labelledby, "picture")]) { html in
-            html.element("div", [.class("caption")]) { html in
-                html.element("h2", [.text(.id, "picture")], text: "Timeline")
-                if span != nil { html.link("Whole time", address.with("from", nil).with("to", nil)) }
-            }
+            span.writeCaption(isPart: drawn.contains { $0.1.isPart }, address, to: &html)
             if byActivity.isEmpty {
-                html.element("p", [.class("empty")], text: "This id is known, without a subscription.")
+                html.element(
+                    "p", [.class("empty")],
+                    text: "This id is known, without a subscription. A purchase of it appears here once it is reported."
+                )
             }
-            for (number, owned) in byActivity.prefix(Self.picturesMax).enumerated() {
-                let subscription = owned.subscription
+            for (number, (owned, timeline)) in drawn.enumerated() {
+                let id = owned.subscription.originalTransactionId
                 let frame = self.frame(frame, of: owned.joinedApp)
-                let events = (owned.joinedApp == nil ? self.events : joined?.events ?? []).filter {
-                    owned.positions.contains($0.position)
-                }
                 html.element("div", [.class("line")]) { html in
                     html.element("h3") { html in
-                        html.idLink(
-                            subscription.originalTransactionId, frame.subscription(subscription.originalTransactionId))
-                        html.text(" \(statusWords(of: subscription))\(owned.joinedApp.map { ", in \($0)" } ?? "")")
+                        html.idLink(id, frame.subscription(id))
+                        let words = [owned.subscription.storeName, statusWords(of: owned.subscription)]
+                            .compactMap(\.self)
+                        html.text(" \(words.joined(separator: ", "))\(owned.joinedApp.map { ", in \($0)" } ?? "")")
                     }
-                    Timeline(
-                        subscription, events: events, at: at,
-                        now: frame.now, known: knownAt.map { Timeline.Known(at: $0, subscription: past(subscription)) },
-                        span: span, marksMax: max(Timeline.marksMax / pictures, Self.marksMin)
-                    ).write(in: frame, page: address, number: number, to: &html)
+                    timeline.write(in: frame, page: address, number: number, to: &html)
                 }
             }
             if byActivity.count > Self.picturesMax {
@@ -246,7 +257,9 @@ package struct CustomerPage: ConsolePage {
 
     private func writeTotals(_ frame: PageFrame, to html: inout HTMLWriter) {
         html.element("section", [.text(.labelledby, "totals")]) { html in
-            html.element("h2", [.text(.id, "totals")], text: "Totals by then")
+            let isNow = abs(at.milliseconds - frame.now.milliseconds) < Self.nowMilliseconds
+            html.element(
+                "h2", [.text(.id, "totals")], text: isNow ? "Totals so far" : "Totals until \(at.longText) UTC")
             html.element("dl", [.class("tiles")]) { html in
                 for (currency, sum) in paid.sorted(by: { $0.key < $1.key }) {
                     html.item("Paid, \(currency)") { html in
@@ -272,6 +285,8 @@ package struct CustomerPage: ConsolePage {
             }
         }
     }
+
+    private static let nowMilliseconds: Int64 = 60_000
 
     /// By currency, what the customer paid while the subscription was the customer's.
     private var paid: [String: (paid: Int64, refunded: Int64)] {

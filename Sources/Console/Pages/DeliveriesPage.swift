@@ -183,7 +183,7 @@ package struct DeliveryPage: ConsolePage {
                         .time(attempt.at), .number(attempt.number), .text(attempt.result),
                         .optional(attempt.status.map(Int64.init)), .number(Int64(attempt.milliseconds)),
                     ]
-                }, empty: "Nothing was sent to it yet.")
+                }, empty: "Nothing was sent to it yet: send a test message, or wait for the next change.")
         ]
     }
 

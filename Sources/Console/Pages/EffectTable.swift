@@ -62,7 +62,7 @@ private struct Aspects {
             case .paid: "access"
             case .grace, .owned: period.cause.rawValue
             }
-        let cut = period.cut.map { isRemoved ? "" : ", cut: \($0.rawValue.replacing("_", with: " "))" } ?? ""
+        let cut = period.cut.map { isRemoved ? "" : ", ended early: \($0.rawValue.replacing("_", with: " "))" } ?? ""
         return "\(word) \(period.start.longText) to \(period.end.longText)\(cut)"
     }
 

@@ -5,6 +5,8 @@ import Subscriptions
 /// Whether an entitlement is active, in a sentence, with the decisive reason; all reasons are folded below it.
 struct EntitlementAnswer {
     let explanation: Explanation
+    /// Other entitlements with the same answer for the same reason.
+    var alike: [Explanation] = []
     /// The start of the unbroken access that makes it active or was the last; nil if it is not known.
     let since: Instant?
     /// The end of the last access, if it is not active; nil if there was none.
@@ -52,17 +54,28 @@ struct EntitlementAnswer {
         return explanation.because.first?.rule == .graceGranted ? "grace" : "active"
     }
 
+    /// The names of all entitlements with this answer: `plus`, `plus and pro`, `plus, pro and extra`.
+    private var names: String {
+        let names = ([explanation] + alike).map(\.entitlement)
+        guard names.count > 1 else { return names[0] }
+        return "\(names.dropLast().joined(separator: ", ")) and \(names[names.count - 1])"
+    }
+
     /// `plus is active until 3 Oct 2026 03:44 (in 3 days), since 3 Sep 2026 03:44`
     private func writeHead(_ frame: PageFrame, to html: inout HTMLWriter) {
-        let name = explanation.entitlement
+        let verb = alike.isEmpty ? "is" : "are"
         html.element("p") { html in
             switch explanation.until {
             case let until? where until < .latest:
-                html.element("strong", text: "\(name) is active until \(until.longText)")
+                html.element("strong") { html in
+                    html.element(
+                        "time", [.text(.datetime, until.description)],
+                        text: "\(names) \(verb) active until \(until.longText)")
+                }
                 writeDistance(to: until, frame, to: &html)
-            case _?: html.element("strong", text: "\(name) is active for ever")
+            case _?: html.element("strong", text: "\(names) \(verb) active for ever")
             case nil:
-                html.element("strong", text: "\(name) is not active")
+                html.element("strong", text: "\(names) \(verb) not active")
                 guard let ended else { return }
                 // An end that was only expected: by what was known, nothing followed it.
                 let wasExpected = explanation.knownAt.map { ended > $0 } ?? false
@@ -99,11 +112,43 @@ struct EntitlementAnswer {
         }
     }
 
+    /// One answer for all entitlements that have it for the same reasons, in the order of the first ones.
+    static func grouped(_ answers: [EntitlementAnswer]) -> [EntitlementAnswer] {
+        var groups: [EntitlementAnswer] = []
+        for answer in answers {
+            let place = groups.firstIndex { group in
+                (group.since, group.ended) == (answer.since, answer.ended)
+                    && isAlike(group.explanation, answer.explanation)
+            }
+            if let place { groups[place].alike.append(answer.explanation) } else { groups.append(answer) }
+        }
+        return groups
+    }
+
+    /// Whether another entitlement has the same answer for the same reasons. Only the rule that maps a product to its
+    /// entitlement may differ.
+    static func isAlike(_ first: Explanation, _ second: Explanation) -> Bool {
+        guard first.active == second.active, first.until == second.until, first.restated == nil,
+            second.restated == nil, first.couldChange == second.couldChange
+        else { return false }
+        return isAlike(first.because, second.because) && isAlike(first.against, second.against)
+    }
+
+    private static func isAlike(_ first: [Explanation.Reason], _ second: [Explanation.Reason]) -> Bool {
+        first.count == second.count && zip(first, second).allSatisfy { isAlike($0, $1) }
+    }
+
+    private static func isAlike(_ first: Explanation.Reason, _ second: Explanation.Reason) -> Bool {
+        if first == second { return true }
+        guard first.rule == second.rule, first.rule.isOfEntitlementName else { return false }
+        return first.positions == second.positions && first.productId == second.productId
+    }
+
     // MARK: - All reasons
 
     private func writeWhy(_ frame: PageFrame, to html: inout HTMLWriter) {
         html.element("details", [.class("why")]) { html in
-            html.element("summary", [.text(.label, "Why: \(explanation.entitlement)")], text: "Why")
+            html.element("summary", [.text(.label, "Why: \(names)")], text: "Why")
             write(explanation.because, "Because", frame, to: &html)
             write(explanation.against, "Does not change it", frame, to: &html)
             if !explanation.couldChange.isEmpty {
@@ -119,9 +164,9 @@ struct EntitlementAnswer {
                 "pre",
                 [
                     .text(.tabindex, "0"), .text(.role, "region"),
-                    .text(.label, "Explanation of \(explanation.entitlement)"),
+                    .text(.label, "Explanation of \(names)"),
                 ],
-                text: explanation.sentence)
+                text: ([explanation] + alike).map(\.sentence).joined(separator: "\n\n"))
         }
     }
 
@@ -176,4 +221,9 @@ struct EntitlementAnswer {
         Set((explanation.because + explanation.against).compactMap(\.originalTransactionId))
             .reduce(text) { $0.replacing($1, with: $1.shortenedID) }
     }
+}
+
+extension ExplanationRule {
+    /// Whether its text names the entitlement.
+    fileprivate var isOfEntitlementName: Bool { self == .mapped || self == .ownName }
 }

@@ -7,15 +7,18 @@ package struct SingleEventPage: ConsolePage {
     package let record: EventRecord
     /// What it changed of each subscription; nil if that was not computed.
     package let effects: [CustomerReader.Effect]?
+    package let names: ProductNames
     package let head: Int64
     package let folded: Int64
     package let address: Address
 
     package init(
-        record: EventRecord, effects: [CustomerReader.Effect]?, head: Int64, folded: Int64, address: Address
+        record: EventRecord, effects: [CustomerReader.Effect]?, names: ProductNames, head: Int64, folded: Int64,
+        address: Address
     ) {
         self.record = record
         self.effects = effects
+        self.names = names
         self.head = head
         self.folded = folded
         self.address = address
@@ -39,7 +42,7 @@ package struct SingleEventPage: ConsolePage {
                         : "Nothing: other events had stated all of it before."),
             .changes(
                 record.changes, name: "changes",
-                caption: "Changes published for it, and for events folded together with it", stream: stream,
+                caption: "Changes published for it, and for events processed with it", stream: stream, names: names,
                 sql: record.changesSQL.text),
             ConsoleTable(
                 "defects", caption: "Fields that could not be read", columns: [.init("Path"), .init("Problem")],
@@ -65,7 +68,7 @@ package struct SingleEventPage: ConsolePage {
                 html.text(": \(skip.reason). It has no effect on any entitlement.")
             }
         } else if event.position > folded {
-            html.element("p", [.class("note")], text: "Not folded yet: it has had no effect so far.")
+            html.element("p", [.class("note")], text: "It waits to be processed, and has had no effect so far.")
         }
         html.element("dl", [.class("facts")]) { html in
             html.item("Received") { $0.time(event.receivedAt, from: frame.now) }
@@ -171,7 +174,7 @@ extension StoredEvent {
 
 extension ConsoleTable {
     static func changes(
-        _ changes: [ChangeRow], name: String, caption: String, stream: String?, sql: String?
+        _ changes: [ChangeRow], name: String, caption: String, stream: String?, names: ProductNames, sql: String?
     ) -> ConsoleTable {
         ConsoleTable(
             name, caption: caption,
@@ -181,16 +184,16 @@ extension ConsoleTable {
             ],
             rows: changes.map { change in
                 [
-                    .time(change.publishedAt), .text(change.kind.replacing("_", with: " ")),
+                    .time(change.publishedAt), .text(change.what),
                     change.position.map { .link("event \($0)", Address("events", "\($0)").with("stream", stream)) }
-                        ?? .text(change.cause),
-                    .time(change.at), .optional(change.until), .optional(change.productId),
+                        ?? .text(change.causeWords),
+                    .time(change.at), .optional(change.until), .product(change.productId, names),
                     .link(
                         change.originalTransactionId,
                         Address("subscriptions", change.originalTransactionId).with("stream", stream)),
                     .number(change.number),
                 ]
-            }, empty: "None with its number. Of events that are folded together, a change names the last.",
+            }, empty: "None with its number. Of events that are processed together, a change names the last.",
             sql: sql)
     }
 }

@@ -1,6 +1,7 @@
 import Encoding
 import EventLog
 import Readers
+import Subscriptions
 
 /// The events of a stream, newest or oldest first, with the filters of `GET /events`.
 package struct EventsPage: ConsolePage {
@@ -26,7 +27,11 @@ package struct EventsPage: ConsolePage {
         [
             .events(
                 page.events, name: "events", stream: stream,
-                caption: "Positions \((after + 1).grouped) to \(page.through.number.grouped)", rowsMax: limit)
+                caption: "Positions \((after + 1).grouped) to \(page.through.number.grouped)",
+                empty: filter == EventFilter()
+                    ? "No event here: the log ends at position \(page.head.grouped)."
+                    : "No event matches the filter here. Go on with the next page, or remove a part of the filter.",
+                rowsMax: limit)
         ]
     }
 
@@ -55,24 +60,70 @@ package struct EventsPage: ConsolePage {
     private func writeFilters(to html: inout HTMLWriter) {
         html.element("form", [.action(address.withoutQuery), .class("filters")]) { html in
             if let stream { html.hidden("stream", stream) }
+            html.choice(
+                "kind", "Kind", Self.options(EventKind.allCases.map { ($0.rawValue, $0.words) }, filter.kind),
+                chosen: filter.kind ?? "")
+            html.choice(
+                "source", "From", Self.options(EventSource.allCases.map { ($0.rawValue, $0.words) }, filter.source),
+                chosen: filter.source ?? "")
+            html.element("label") { html in
+                html.text("Type, as the store spells it")
+                html.void("input", Self.input("type", filter.type) + [.text(.list, "types")])
+            }
+            html.element("datalist", [.text(.id, "types")]) { html in
+                for type in Set(page.events.compactMap(\.type)).sorted() {
+                    html.element("option", [.text(.value, type)]) { _ in }
+                }
+            }
             for (name, label, value) in [
-                ("type", "Type, as Apple spells it", filter.type), ("kind", "Kind", filter.kind),
-                ("source", "Source", filter.source),
                 ("receivedFrom", "Received from (UTC)", filter.receivedFrom?.shortText),
                 ("receivedUntil", "Received until (UTC)", filter.receivedUntil?.shortText),
             ] {
                 html.element("label") { html in
                     html.text(label)
-                    html.void(
-                        "input",
-                        [
-                            .text(.name, name), .text(.type, "text"), .text(.value, value ?? ""),
-                            .text(.autocomplete, "off"),
-                        ])
+                    html.void("input", Self.input(name, value))
                 }
             }
             html.element("button", text: "Filter")
             html.link("No filter", address.withoutQuery.with("stream", stream))
+        }
+    }
+
+    private static func input(_ name: String, _ value: String?) -> [Attribute] {
+        [
+            .text(.name, name), .text(.type, "text"), .text(.value, value ?? ""), .text(.autocomplete, "off"),
+        ]
+    }
+
+    /// All values of a filter, in the order of their words, with that of the address even if it is none of them.
+    private static func options(
+        _ known: [(value: String, text: String)], _ chosen: String?
+    ) -> [(value: String, text: String)] {
+        var options = known.sorted { $0.text < $1.text }
+        if let chosen, !known.contains(where: { $0.value == chosen }) { options.insert((chosen, chosen), at: 0) }
+        return [(value: "", text: "all")] + options
+    }
+}
+
+extension EventKind {
+    fileprivate var words: String { rawValue.replacing("_", with: " ") }
+}
+
+extension EventSource {
+    fileprivate var words: String {
+        switch self {
+        case .appleV1: "Apple: notification, version 1"
+        case .appleV2: "Apple: notification, version 2"
+        case .appleHistory: "Apple: fetched notification"
+        case .appleReceipt: "Apple: answer about a receipt"
+        case .appleDevice: "Apple: from a device"
+        case .appleAPI: "Apple: answer of the Server API"
+        case .googleRTDN: "Google: notification"
+        case .googleAPI: "Google: answer of the API"
+        case .googleDevice: "Google: from a device"
+        case .googleVoided: "Google: voided purchase"
+        case .backend: "your backend"
+        case .operator: "operator"
         }
     }
 }

@@ -92,7 +92,7 @@ package struct FigurePage: ConsolePage {
                     let currency = found.columns.firstIndex(of: "currency").flatMap { row[$0] }
                     return zip(found.columns, row).map { name, value in cell(name, value, currency) }
                 },
-                empty: "None in this span.", sql: found.sql)
+                empty: "None in this span: choose an earlier start or a later end.", sql: found.sql)
         ]
     }
 

@@ -7,6 +7,7 @@ package struct OverviewPage: ConsolePage {
     package let activity: StreamActivity?
     /// Refused notifications of this process by reason.
     package let refused: [(reason: String, count: Int64)]
+    package let names: ProductNames
     package let system: SystemState
     package let active: Result<FigureRows, FigureFailure>?
     package let mrr: Result<FigureRows, FigureFailure>?
@@ -15,13 +16,15 @@ package struct OverviewPage: ConsolePage {
     package let address: Address
 
     package init(
-        state: StreamState?, activity: StreamActivity?, refused: [(reason: String, count: Int64)], system: SystemState,
+        state: StreamState?, activity: StreamActivity?, refused: [(reason: String, count: Int64)], names: ProductNames,
+        system: SystemState,
         active: Result<FigureRows, FigureFailure>?, mrr: Result<FigureRows, FigureFailure>?,
         movements: Result<FigureRows, FigureFailure>?, address: Address
     ) {
         self.state = state
         self.activity = activity
         self.refused = refused
+        self.names = names
         self.system = system
         self.active = active
         self.mrr = mrr
@@ -35,7 +38,7 @@ package struct OverviewPage: ConsolePage {
         guard let activity else { return [] }
         return [
             .changes(
-                activity.changes, name: "changes", caption: "Latest changes", stream: state?.text,
+                activity.changes, name: "changes", caption: "Latest changes", stream: state?.text, names: names,
                 sql: activity.changesSQL.text)
         ]
     }
@@ -47,6 +50,10 @@ package struct OverviewPage: ConsolePage {
                 html.element("code", text: "https://YOUR-HOST/apple/notifications")
                 html.text(", then request a test notification with ")
                 html.element("code", text: "subledger probe")
+                html.text(". For Google Play, let the push subscription post to ")
+                html.element("code", text: "https://YOUR-HOST/google/notifications")
+                html.text(". Purchases that customers have already come with ")
+                html.element("code", text: "subledger import")
                 html.text(".")
             }
             writeAttention(frame, to: &html)
@@ -137,7 +144,7 @@ package struct OverviewPage: ConsolePage {
                     html.link(activity.today.grouped, frame.here(Address("events")))
                     html.element("small", text: "a week ago until this time: \(activity.weekAgo.grouped)")
                 }
-                html.item("Folded") { html in
+                html.item("Processed") { html in
                     html.text(state.folded.grouped)
                     html.element("small", text: "of \(state.head.grouped)")
                 }

@@ -52,7 +52,8 @@ package struct ProductsPage: ConsolePage {
                 product == nil
                     ? .text("not mapped: grants its own id")
                     : .text(product?.givenEntitlements.joined(separator: ", ") ?? ""),
-                .optional(product?.kind), .optional(product?.duration), .optional(product?.level.map { "\($0)" }),
+                .optional(product?.name), .optional(product?.kind), .optional(product?.duration),
+                .optional(product?.level.map { "\($0)" }),
                 .optional(lengths[id]?[1]),
                 .optional(lengths[id]?[2].flatMap { Int64($0) }),
             ]
@@ -61,12 +62,14 @@ package struct ProductsPage: ConsolePage {
             ConsoleTable(
                 "products", caption: "Products",
                 columns: [
-                    .init("Product"), .init("Entitlements"), .init("Kind"), .init("Duration"), .init("Level"),
+                    .init("Product"), .init("Entitlements"), .init("Name"), .init("Kind"), .init("Duration"),
+                    .init("Level"),
                     .init("Learned length"),
                     .init("Transactions of that length", isNumber: true),
                 ],
                 rows: unmapped.map { row($0, nil) } + products.map { row($0.productId, $0) },
-                empty: "No product is configured, and no transaction names one.")
+                empty: "No product is configured, and no transaction names one. Add them by "
+                    + "subledger product import, or when the first purchase has arrived, here.")
         ]
     }
 
@@ -97,6 +100,7 @@ package struct ProductsPage: ConsolePage {
                     ("kind", "Kind", edit.product.kind ?? ""),
                     ("duration", "Duration, if non-renewing", edit.product.duration ?? ""),
                     ("level", "Level, if it renews", edit.product.level.map { "\($0)" } ?? ""),
+                    ("name", "Name, for people", edit.product.name ?? ""),
                     ("entitlements", "Entitlements, with commas", edit.product.entitlements.joined(separator: ", ")),
                 ] {
                     html.element("label") { html in
@@ -124,7 +128,7 @@ package struct ProductsPage: ConsolePage {
 extension ConfiguredProduct {
     /// All settings in one line: what was previewed is what may be saved.
     package var digestText: String {
-        "\(app)\n\(productId)\n\(kind ?? "")\n\(duration ?? "")\n\(level ?? 0)\n\(entitlements.joined(separator: ","))"
+        "\(app)\n\(productId)\n\(kind ?? "")\n\(duration ?? "")\n\(level ?? 0)\n\(name ?? "")\n\(entitlements.joined(separator: ","))"
             .replacing("\n", with: "|")
     }
 }

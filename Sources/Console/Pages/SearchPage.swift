@@ -10,7 +10,20 @@ package struct SearchPage: ConsolePage {
     /// What distinguishes the hits from each other.
     package let details: [SearchHit: Detail]
     package let streams: Int
+    /// The text as an order number; nil if it is none.
+    package let order: Order?
     package let address: Address
+
+    package struct Order: Sendable {
+        let number: OrderNumber
+        /// Whether the reader of the page can ask the store.
+        let isAskable: Bool
+
+        package init(number: OrderNumber, isAskable: Bool) {
+            self.number = number
+            self.isAskable = isAskable
+        }
+    }
 
     /// What a hit leads to.
     package struct Detail: Sendable {
@@ -44,16 +57,21 @@ package struct SearchPage: ConsolePage {
     }
 
     package init(
-        text: String, hits: [SearchHit], details: [SearchHit: Detail], streams: Int, address: Address
+        text: String, hits: [SearchHit], details: [SearchHit: Detail], streams: Int, order: Order? = nil,
+        address: Address
     ) {
         self.text = text
         self.hits = hits
         self.details = details
         self.streams = streams
+        self.order = order
         self.address = address
     }
 
-    package var title: String { hits.isEmpty ? "No id “\(text)”" : "\(hits.count) things have the id “\(text)”" }
+    package var title: String {
+        let id = text.shortenedID
+        return hits.isEmpty ? "No id “\(id)”" : "\(hits.count) things have the id “\(id)”"
+    }
     package var section: ConsoleSection? { nil }
 
     package var tables: [ConsoleTable] {
@@ -80,6 +98,7 @@ package struct SearchPage: ConsolePage {
             for table in tables { table.write(on: address, to: &html) }
             return
         }
+        if let order { write(order, in: frame, to: &html) }
         html.element(
             "p",
             text:
@@ -95,6 +114,29 @@ package struct SearchPage: ConsolePage {
         )
     }
 
+    private func write(_ order: Order, in frame: PageFrame, to html: inout HTMLWriter) {
+        let name = order.number.store.name
+        html.element("section", [.text(.labelledby, "order")]) { html in
+            html.element("h2", [.text(.id, "order")], text: "Is it an order number?")
+            html.element(
+                "p",
+                text: order.number.store == .apple
+                    ? "Customers have the number from Apple’s receipt, and no purchase names it. "
+                        + "Apple can be asked for the purchases of an order."
+                    : "No stored purchase has this order. Google can be asked for its purchase.")
+            guard order.isAskable else {
+                html.element(
+                    "p", [.class("muted")],
+                    text: "Asking needs a token of scope operate, and a server that has the app’s key.")
+                return
+            }
+            frame.form(Address("search"), to: &html) { html in
+                html.hidden("q", order.number.text)
+                html.element("button", [.class("primary")], text: "Ask \(name) about \(order.number.text)")
+            }
+        }
+    }
+
     private static func day(_ instant: Instant?) -> ConsoleTable.Cell {
         guard let instant else { return .empty }
         return instant < .latest ? .code(instant.dayText) : .text("no end")
@@ -102,7 +144,8 @@ package struct SearchPage: ConsolePage {
 
     private static let tried = [
         "backend customer ids and account tokens (in any case)", "app transaction ids",
-        "subscription, transaction and web order line item ids", "notification UUIDs and digests",
+        "subscription, transaction and web order line item ids, orders of Google Play",
+        "notification UUIDs and digests",
         "digests of receipts", "positions of events", "configured products",
     ]
 }

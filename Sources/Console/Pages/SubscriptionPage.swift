@@ -20,16 +20,17 @@ package struct SubscriptionPage: ConsolePage {
     /// Why its customer has the entitlements that it grants, or not.
     package let explanations: [Explanation]
     package let events: [StoredEvent]
+    package let names: ProductNames
     package let at: Instant
     package let knownAt: Instant?
-    package let span: Range<Instant>?
+    package let span: TimelineSpan
     package let address: Address
 
     package init(
         app: String, subscription: Subscription, known: SubscriptionReader.Known, checks: SubscriptionChecks?,
         writes: [SubscriptionWrite] = [], stores: Set<RefundRequest.Store> = [], customer: CustomerKey?,
-        explanations: [Explanation], events: [StoredEvent], at: Instant, knownAt: Instant?,
-        span: Range<Instant>?, address: Address
+        explanations: [Explanation], events: [StoredEvent], names: ProductNames, at: Instant, knownAt: Instant?,
+        span: TimelineSpan, address: Address
     ) {
         self.app = app
         self.subscription = subscription
@@ -40,6 +41,7 @@ package struct SubscriptionPage: ConsolePage {
         self.customer = customer
         self.explanations = explanations
         self.events = events
+        self.names = names
         self.at = at
         self.knownAt = knownAt
         self.span = span
@@ -48,7 +50,8 @@ package struct SubscriptionPage: ConsolePage {
 
     private var facts: SubscriptionFacts { known.facts }
     private var shown: Subscription { known.subscription }
-    package var title: String { "Subscription \(subscription.originalTransactionId)" }
+    package var title: String { "Subscription" }
+    package var subject: String? { subscription.originalTransactionId }
     package var section: ConsoleSection? { nil }
     private var stream: String? { address.query.first { $0.name == "stream" }?.value }
 
@@ -69,14 +72,11 @@ package struct SubscriptionPage: ConsolePage {
         writeExplanations(frame, to: &html)
         StoreActsSection(subscription: subscription, writes: writes, stores: stores).write(in: frame, to: &html)
         html.element("section", [.text(.labelledby, "picture")]) { html in
-            html.element("div", [.class("caption")]) { html in
-                html.element("h2", [.text(.id, "picture")], text: "Timeline")
-                if span != nil { html.link("Whole time", address.with("from", nil).with("to", nil)) }
-            }
-            Timeline(
+            let timeline = Timeline(
                 subscription, events: events, at: at, now: frame.now,
-                known: knownAt.map { Timeline.Known(at: $0, subscription: shown) }, span: span
-            ).write(in: frame, page: address, number: 0, to: &html)
+                known: knownAt.map { Timeline.Known(at: $0, subscription: shown) }, span: span)
+            span.writeCaption(isPart: timeline.isPart, address, to: &html)
+            timeline.write(in: frame, page: address, number: 0, to: &html)
         }
         for table in tables { table.write(on: address, to: &html) }
         html.element("section") { html in
@@ -164,17 +164,19 @@ package struct SubscriptionPage: ConsolePage {
         return ConsoleTable(
             "periods", caption: "Access",
             columns: [
-                .init("From"), .init("To"), .init("Cause"), .init("Cut"), .init("Product"), .init("Transaction"),
+                .init("From"), .init("To"), .init("Cause"), .init("Ended early"), .init("Product"),
+                .init("Transaction"),
                 .init("Event", isNumber: true),
             ],
             rows: rows.map { row in
                 [
                     .time(row.period.start), .time(row.period.end),
                     .text(row.isRemoved ? "refunded: no access" : row.period.cause.rawValue),
-                    .optional(row.period.cut?.rawValue.replacing("_", with: " ")), .optional(row.period.productId),
+                    .optional(row.period.cut?.rawValue.replacing("_", with: " ")),
+                    .product(row.period.productId, names),
                     .code(row.period.transactionId), link(row.period.position),
                 ]
-            }, empty: "No access was ever paid for.")
+            }, empty: "No access was ever paid for: the purchase may be pending, or refunded at once.")
     }
 
     private var purchasesTable: ConsoleTable {
@@ -189,7 +191,7 @@ package struct SubscriptionPage: ConsolePage {
                 let transaction = row.transaction
                 return [
                     .code(transaction.transactionId), .optional(transaction.purchaseDate),
-                    .optional(transaction.expiresDate), .optional(transaction.productId),
+                    .optional(transaction.expiresDate), .product(transaction.productId, names),
                     .optional(transaction.priceText), .optional(row.settled.revocationDate),
                     .optional(transaction.webOrderLineItemId),
                     .links(
@@ -212,7 +214,7 @@ package struct SubscriptionPage: ConsolePage {
                 return [
                     .time(statement.statedAt), .optional(statement.isRenewing.map { $0 ? "on" : "off" }),
                     .optional(renewal.isInBillingRetryPeriod.map { $0 ? "in retry" : "no" }),
-                    .optional(renewal.gracePeriodExpiresDate), .optional(renewal.autoRenewProductId),
+                    .optional(renewal.gracePeriodExpiresDate), .product(renewal.autoRenewProductId, names),
                     .optional(renewal.expirationIntent.map(Self.words(ofIntent:))),
                     .text(statement.isSigned ? "yes" : "no"),
                     link(statement.position),
@@ -252,6 +254,14 @@ package struct SubscriptionPage: ConsolePage {
     }
 }
 
+extension Subscription {
+    /// The store that sold it; nil if it was given by hand.
+    var storeName: String? {
+        if !purchases.isEmpty { return "Google Play" }
+        return transactions.contains { $0.transaction.isGranted } ? nil : "App Store"
+    }
+}
+
 extension SubscriptionStatus {
     var words: String {
         switch self {
@@ -274,14 +284,14 @@ extension SubscriptionStatus {
 extension ConsoleTable {
     /// A table of events.
     static func events(
-        _ events: [StoredEvent], name: String, stream: String?, caption: String = "Events", sql: String? = nil,
-        rowsMax: Int = Self.rowsMax
+        _ events: [StoredEvent], name: String, stream: String?, caption: String = "Events",
+        empty: String = "No event.", sql: String? = nil, rowsMax: Int = Self.rowsMax
     ) -> ConsoleTable {
         ConsoleTable(
             name, caption: caption,
             columns: [
                 .init("Position", isNumber: true), .init("Received"), .init("Occurred"), .init("Lag"), .init("Source"),
-                .init("Type"), .init("Kind"), .init("Line"), .init("Defects", isNumber: true),
+                .init("Type"), .init("Kind"), .init("Subscription"), .init("Defects", isNumber: true),
             ],
             rows: events.map { event in
                 let facts = event.lines
@@ -297,7 +307,7 @@ extension ConsoleTable {
                         }),
                     .number(Int64(event.defectList.count)),
                 ]
-            }, empty: "No event.", sql: sql, rowsMax: rowsMax)
+            }, empty: empty, sql: sql, rowsMax: rowsMax)
     }
 }
 

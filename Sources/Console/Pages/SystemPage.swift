@@ -29,7 +29,8 @@ package struct SystemPage: ConsolePage {
             ConsoleTable(
                 "streams", caption: "Streams",
                 columns: [
-                    .init("App"), .init("Environment"), .init("Head", isNumber: true), .init("Folded", isNumber: true),
+                    .init("App"), .init("Environment"), .init("Head", isNumber: true),
+                    .init("Processed", isNumber: true),
                     .init("Waiting", isNumber: true), .init("Oldest"), .init("Stalled"),
                 ],
                 rows: streams.map { stream in
@@ -41,7 +42,7 @@ package struct SystemPage: ConsolePage {
                                 "after position \($0.position), \($0.cause), since \($0.since.shortText)"
                             }),
                     ]
-                }, empty: "None has an event."),
+                }, empty: "No event has arrived yet: point the stores at this server, see Overview."),
             ConsoleTable(
                 "skips", caption: "Skipped events",
                 columns: [
@@ -57,7 +58,7 @@ package struct SystemPage: ConsolePage {
                             Address("events", "\(skip.position)").with("stream", "\(skip.environment):\(skip.app)")),
                         .text(skip.reason), .time(skip.at), .text(skip.by),
                     ]
-                }, empty: "None is skipped."),
+                }, empty: "None is skipped: every event counts."),
             ConsoleTable(
                 "quarantine", caption: "Quarantine: notifications of apps that are not configured",
                 columns: [
@@ -69,12 +70,12 @@ package struct SystemPage: ConsolePage {
                         .text(kept.app), .text(kept.environment), .number(kept.notifications), .number(kept.bytes),
                         .time(kept.oldest),
                     ]
-                }, empty: "None is kept."),
+                }, empty: "None: each notification is of a configured app."),
             ConsoleTable(
                 "verdicts", caption: "Certificate chains by their latest verdict",
                 columns: [.init("Verdict"), .init("Chains", isNumber: true), .init("Latest")],
                 rows: state.verdicts.map { [.text($0.verdict), .number($0.chains), .time($0.latest)] },
-                empty: "None was judged."),
+                empty: "None yet: the first signed notification brings one."),
             ConsoleTable(
                 "audits", caption: "Comparison with Apple's notification history: the latest day",
                 columns: [
@@ -87,7 +88,7 @@ package struct SystemPage: ConsolePage {
                         .text(audit.app), .text(audit.environment), .text(audit.day), .number(audit.made),
                         .number(audit.arrived), .number(audit.fetched), .number(audit.lost), .time(audit.at),
                     ]
-                }, empty: "None was compared."),
+                }, empty: "None yet: Apple is asked a day later, for apps with a key of the App Store Server API."),
         ]
     }
 
@@ -122,7 +123,7 @@ package struct SystemPage: ConsolePage {
             guard let stall = stream.stall, stall.cause == "event" || stall.cause == "refold" else { continue }
             alerts.append(
                 (
-                    "The projector of \(stream.text) cannot fold position \(stall.position + 1). Entitlements of this stream are those before it.",
+                    "Event \(stall.position + 1) of \(stream.text) cannot be processed. Entitlements of this stream are those before it.",
                     "subledger projector skip \(stall.position + 1) --app \(Self.quoted(stream.app)) --environment "
                         + "\(stream.environment) --reason \"…\""
                 ))

@@ -1,4 +1,5 @@
 import Encoding
+import Readers
 
 /// A table of a page, which is also available as CSV and as the SQL that reads its rows.
 package struct ConsoleTable: Sendable {
@@ -16,6 +17,8 @@ package struct ConsoleTable: Sendable {
         case text(String)
         /// An id or other exact text.
         case code(String)
+        /// A product's id with its name; the id alone if it has none. The CSV has the id.
+        case product(String, name: String?)
         case number(Int64)
         case time(Instant)
         case link(String, Address)
@@ -25,6 +28,10 @@ package struct ConsoleTable: Sendable {
         package struct Link: Sendable {
             let text: String
             let address: Address
+        }
+
+        static func product(_ id: String?, _ names: ProductNames) -> Cell {
+            id.map { .product($0, name: names[$0]) } ?? .empty
         }
 
         package static func optional(_ text: String?) -> Cell { text.map { .text($0) } ?? .empty }
@@ -136,6 +143,7 @@ extension ConsoleTable {
                     switch cell {
                     case .text(let text): html.text(text)
                     case .code(let text): html.id(text)
+                    case .product(let id, let name): html.product(id, name: name)
                     case .number(let number): html.text(number.grouped)
                     case .time(let instant): html.time(instant)
                     case .link(let text, let address): html.idLink(text, address)
@@ -173,7 +181,8 @@ extension ConsoleTable {
             lines.append(
                 row.map { cell in
                     switch cell {
-                    case .text(let text), .code(let text), .link(let text, _): Self.field(Self.inert(text))
+                    case .text(let text), .code(let text), .link(let text, _), .product(let text, _):
+                        Self.field(Self.inert(text))
                     case .number(let number): "\(number)"
                     case .time(let instant): instant < .latest ? instant.description : ""
                     case .links(let links): Self.field(Self.inert(links.map(\.text).joined(separator: " ")))

@@ -198,7 +198,7 @@ extension Timeline {
 
     static func words(_ period: AccessPeriod, _ kind: String) -> String {
         let word = label(kind).capitalizedFirst
-        let cut = period.cut.map { " (cut: \($0.rawValue.replacing("_", with: " ")))" } ?? ""
+        let cut = period.cut.map { " (ended early: \($0.rawValue.replacing("_", with: " ")))" } ?? ""
         return "\(word) \(period.start.longText) to \(period.end.longText)\(cut), event \(period.position)"
     }
 

@@ -14,6 +14,8 @@ struct Timeline {
     /// The subscription by what was known at another instant; nil for today's knowledge.
     let known: Known?
     let span: Range<Instant>
+    /// Whether something lies before or after the span.
+    let isPart: Bool
     /// Most marks in a lane. A mark has about 350 bytes.
     let marksMax: Int
 
@@ -34,24 +36,42 @@ struct Timeline {
 
     init(
         _ subscription: Subscription, events: [StoredEvent], at: Instant, now: Instant, known: Known?,
-        span: Range<Instant>?, marksMax: Int = Self.marksMax
+        span: TimelineSpan, marksMax: Int = Self.marksMax
     ) {
         self.subscription = subscription
         self.events = events
         self.at = at
         self.known = known
         self.marksMax = marksMax
-        self.span = span ?? Self.span(of: subscription, events, at: at, now: now)
+        let whole = Self.span(of: subscription, events, at: at, now: now)
+        switch span {
+        case .all: self.span = whole
+        case .closer(let span): self.span = span
+        case .latest:
+            let start = whole.upperBound.advanced(byMilliseconds: -Self.latestMilliseconds)
+            // A little more than a year is a year.
+            let isLong = start > whole.lowerBound.advanced(byMilliseconds: Self.latestMilliseconds / 4)
+            self.span = isLong ? start..<whole.upperBound : whole
+        }
+        isPart = self.span.lowerBound > whole.lowerBound || self.span.upperBound < whole.upperBound
     }
 
-    /// From the first purchase to the end of access, or to the instant if that is later, with a margin.
+    /// What a picture shows at first: the last 400 days.
+    private static let latestMilliseconds: Int64 = 400 * 86_400_000
+
+    /// From the first purchase to the end of access, with a margin; to the instant if that is later, and not long after all
+    /// has ended.
     private static func span(
         of subscription: Subscription, _ events: [StoredEvent], at: Instant, now: Instant
     ) -> Range<Instant> {
         var times =
             subscription.access.flatMap { [$0.start, $0.end] } + subscription.refunded.flatMap { [$0.start, $0.end] }
         times += subscription.transactions.compactMap(\.transaction.purchaseDate) + events.compactMap(\.occurredAt)
-        times = times.filter { $0 < .latest } + [at]
+        times = times.filter { $0 < .latest }
+        let isLongAgo = times.min().flatMap { first in
+            times.max().map { at.milliseconds - $0.milliseconds > ($0.milliseconds - first.milliseconds) / 2 }
+        }
+        if isLongAgo != true || at != now { times.append(at) }
         let first = times.min() ?? now
         let last = max(times.max() ?? now, first.advanced(byMilliseconds: 60_000))
         let margin = max(first.duration(to: last).milliseconds / 24, 1000)

@@ -5,45 +5,6 @@ import Readers
 import Subscriptions
 
 extension ConsoleRoutes {
-    func search(_ visit: ConsoleRequest) async throws -> Outcome {
-        guard let text = try visit.query.text("q")?.trimmed else { return .seeOther(Address()) }
-        guard text.utf8.count <= 256 else {
-            throw ConsoleProblem(.badRequest, "Not searched", "No id is longer than 256 bytes.")
-        }
-        let hits = try await reader.search(text)
-        if hits.count == 1 { return .seeOther(hits[0].address) }
-        // One hit in the chosen stream is not taken for the only one: the others may be the customer's.
-        return .page(
-            SearchPage(
-                text: text, hits: hits, details: try await details(of: hits, visit), streams: visit.streams.count,
-                address: visit.address))
-    }
-
-    /// What distinguishes the first hits of a search from each other.
-    private func details(
-        of hits: [SearchHit], _ visit: ConsoleRequest
-    ) async throws -> [SearchHit: SearchPage.Detail] {
-        var details: [SearchHit: SearchPage.Detail] = [:]
-        for hit in hits.prefix(Limits.consoleExplanations) {
-            switch hit.target {
-            case .customer(let id, let kind):
-                guard let environment = Environment(rawValue: hit.environment) else { continue }
-                let reference = CustomerReader.Reference(
-                    app: hit.app, environment: environment, id: id, kind: CustomerKey.Kind(rawValue: kind))
-                if let customer = Self.found(try await customers.customer(reference, at: visit.now)) {
-                    details[hit] = SearchPage.Detail(of: customer.subscriptions, at: visit.now)
-                }
-            case .event(let position):
-                let stream = visit.streams.first { $0.app == hit.app && $0.environment == hit.environment }
-                if let stream, let event = try await reader.events([position], in: stream).first {
-                    details[hit] = SearchPage.Detail(of: event)
-                }
-            case .product: continue
-            }
-        }
-        return details
-    }
-
     func customer(_ visit: ConsoleRequest, id: String) async throws -> Outcome {
         let stream = try visit.someStream()
         guard let environment = Environment(rawValue: stream.environment) else {
@@ -56,6 +17,8 @@ extension ConsoleRoutes {
         let customer = try await customer(known, reference, at: at, visit)
         async let hits = reader.search(id)
         async let tied = customers.ties(of: customer)
+        let apps = [stream.app, customer.identity.joinedApp].compactMap(\.self)
+        async let productNames = reader.productNames(of: apps)
         let explained = Self.explained(known, at: at)
         let entitlements = knownAt == nil ? customer.granted : explained?.granted ?? []
         let names = Self.ordered(
@@ -78,6 +41,7 @@ extension ConsoleRoutes {
                 entitlements: entitlements, explanations: unstated.map { $0.stated(by: statements) },
                 unexplained: Array(names.dropFirst(Limits.consoleExplanations)), at: at, knownAt: knownAt,
                 knownHead: knownHead, events: events, refunds: try await refunds(of: customer, events, stream, joined),
+                names: try await productNames,
                 joined: joined,
                 span: try Self.span(visit), address: visit.address))
     }
@@ -245,7 +209,8 @@ extension ConsoleRoutes {
                 app: stream.app, subscription: stored.subscription, known: try await known(stored, key, knownAt),
                 checks: try await found.first?.checks, writes: try await found.first?.writes ?? [],
                 stores: acts.stores?.stores(of: key.app) ?? [], customer: explained?.customer,
-                explanations: explanations, events: try await events, at: at, knownAt: knownAt,
+                explanations: explanations, events: try await events,
+                names: try await reader.productNames(of: [stream.app]), at: at, knownAt: knownAt,
                 span: try Self.span(visit), address: visit.address))
     }
 
@@ -262,13 +227,13 @@ extension ConsoleRoutes {
         return SubscriptionReader.Known(facts: nothing, subscription: Subscription(nothing))
     }
 
-    /// The span of the pictures, widened so that marks at its ends are seen; nil for all time.
-    private static func span(_ visit: ConsoleRequest) throws -> Range<Instant>? {
+    /// The span of the pictures, widened so that marks at its ends are seen.
+    private static func span(_ visit: ConsoleRequest) throws -> TimelineSpan {
         guard let from = try visit.query.instant("from"), let to = try visit.query.instant("to"), from <= to else {
-            return nil
+            return try visit.query.text("span") == "all" ? .all : .latest
         }
         let margin = max((to.milliseconds - from.milliseconds) / 20, 60_000)
-        return from.advanced(byMilliseconds: -margin)..<to.advanced(byMilliseconds: margin)
+        return .closer(from.advanced(byMilliseconds: -margin)..<to.advanced(byMilliseconds: margin))
     }
 }
 

@@ -48,6 +48,7 @@ extension ConsoleRoutes {
         }
         return .page(
             SingleEventPage(
-                record: record, effects: effects, head: stream.head, folded: stream.folded, address: visit.address))
+                record: record, effects: effects, names: try await reader.productNames(of: [stream.app]),
+                head: stream.head, folded: stream.folded, address: visit.address))
     }
 }

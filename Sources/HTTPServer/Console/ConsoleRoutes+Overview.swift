@@ -13,7 +13,8 @@ extension ConsoleRoutes {
         guard let stream = visit.stream, stream.head > 0 else {
             return .page(
                 OverviewPage(
-                    state: nil, activity: nil, refused: refused, system: system, active: nil, mrr: nil, movements: nil,
+                    state: nil, activity: nil, refused: refused, names: [:], system: system, active: nil, mrr: nil,
+                    movements: nil,
                     address: visit.address))
         }
         let activity = try await reader.activity(of: stream, now: visit.now)
@@ -22,7 +23,8 @@ extension ConsoleRoutes {
         async let movements = quick(.movements, stream, days: 1, visit.now)
         return .page(
             OverviewPage(
-                state: stream, activity: activity, refused: refused, system: system, active: await active,
+                state: stream, activity: activity, refused: refused,
+                names: try await reader.productNames(of: [stream.app]), system: system, active: await active,
                 mrr: await mrr, movements: await movements, address: visit.address))
     }
 

@@ -40,26 +40,37 @@ extension ConsoleRoutes {
             String($0.drop { $0 == " " }.reversed().drop { $0 == " " }.reversed())
         }.filter { !$0.isEmpty }
         let listed = try await products.products(of: stream.app)
+        let stored =
+            listed.first { $0.productId == id }
+            ?? ConfiguredProduct(stored: stream.app, productId: id, kind: nil, duration: nil, entitlements: [])
         var edit: ProductsPage.Edit
         do {
             let product = try ConfiguredProduct(
                 app: stream.app, productId: id, kind: try form.text("kind"), duration: try form.text("duration"),
-                level: try Self.level(form.text("level")), entitlements: entitlements)
+                level: try Self.level(form.text("level")), name: try form.text("name")?.trimmed,
+                entitlements: entitlements)
             if try form.text("do") == "save", try form.text("previewed") == product.digestText {
                 try await products.state(product)
                 return ConsoleResponse.seeOther(visit.frame.here(Address("products")).text)
             }
-            let lines = try await reader.linesWithAccess(by: id, in: stream)
-            edit = ProductsPage.Edit(product: product, preview: Self.words(lines), problem: nil)
+            let preview =
+                Self.isOnlyNamed(product, stored)
+                ? "This changes what the console calls it, and nothing that customers have."
+                : Self.words(try await reader.linesWithAccess(by: id, in: stream))
+            edit = ProductsPage.Edit(product: product, preview: preview, problem: nil)
         } catch let malformed as ConfiguredProduct.Malformed {
-            let stored =
-                listed.first { $0.productId == id }
-                ?? ConfiguredProduct(stored: stream.app, productId: id, kind: nil, duration: nil, entitlements: [])
             edit = ProductsPage.Edit(product: stored, preview: nil, problem: "\(malformed.description).")
         }
         let page = ProductsPage(
             app: stream.app, products: listed, plans: await plans(stream, visit), edit: edit, address: visit.address)
         return ConsoleResponse.html(edit.problem == nil ? .ok : .badRequest, visit.frame.html(page))
+    }
+
+    /// Whether two settings differ in the name only.
+    private static func isOnlyNamed(_ product: ConfiguredProduct, _ stored: ConfiguredProduct) -> Bool {
+        product.name != stored.name
+            && (product.kind, product.duration, product.level) == (stored.kind, stored.duration, stored.level)
+            && product.entitlements == stored.entitlements
     }
 
     private static func level(_ text: String?) throws(ConfiguredProduct.Malformed) -> Int? {

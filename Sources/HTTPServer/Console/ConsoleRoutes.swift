@@ -77,8 +77,11 @@ package struct ConsoleRoutes: Sendable {
         } page: { visit, _ in
             try await search(visit)
         }
+        console.post("/console/search") { request, _ in
+            await posting(request) { session in try await findOrder(request, session) }
+        }
         get(
-            "/console/customers/:id", routes, keeping: ["as", "at", "knownAt", "from", "to", "entitlement"]
+            "/console/customers/:id", routes, keeping: ["as", "at", "knownAt", "from", "to", "span", "entitlement"]
         ) {
             Address("customers", try Self.id("id", $0))
         } page: { visit, context in
@@ -90,7 +93,7 @@ package struct ConsoleRoutes: Sendable {
             }
         }
         get(
-            "/console/subscriptions/:id", routes, keeping: ["at", "knownAt", "from", "to"]
+            "/console/subscriptions/:id", routes, keeping: ["at", "knownAt", "from", "to", "span"]
         ) {
             Address("subscriptions", try Self.id("id", $0))
         } page: { visit, context in

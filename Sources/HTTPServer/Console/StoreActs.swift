@@ -1,12 +1,19 @@
 import EventLog
 import Subscriptions
 
-/// Changes at the stores that people ask for in the console.
+/// Questions to the stores and changes there that people ask for in the console.
 package protocol StoreActs: Sendable {
     /// The stores that can be asked about an app.
     func stores(of app: String) -> Set<RefundRequest.Store>
     /// What Google's answer about a purchase says of its state, to which a deferral refers; nil if there is no answer.
     func etag(of purchaseToken: String, app: String) async -> String?
+    /// The apps whose store can be asked about an order, sorted.
+    func apps(for number: OrderNumber) -> [String]
+    /// Asks for the purchases of an order, and stores what is answered.
+    ///
+    /// - Parameter app: One of ``apps(for:)``.
+    /// - Throws: ``ReadError``, ``AppendError``.
+    func find(_ number: OrderNumber, of app: String) async throws -> OrderOutcome
     /// Asks for a change.
     ///
     /// - Throws: ``ReadError``, ``AppendError``: then the store was not asked.

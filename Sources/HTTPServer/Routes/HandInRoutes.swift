@@ -167,21 +167,11 @@ struct HandInRoutes: Sendable {
         of answer: HandInAnswer, _ customerId: String?, _ granted: GrantedEnvironment, waits: Bool
     ) async throws -> Response {
         try granted.check(answer.stream.environment, receipt: answer.receipt.map(Problem.RefusedReceipt.init))
-        let isProjected = try await isProjected(answer, waits: waits)
+        let isProjected = try await log.isProjected(answer, wait: waits ? Limits.projectionWaitMax : .zero)
         let content = HandInContent(
             answer, customerId: customerId,
             try await purchases.content(of: answer, customerId: customerId, isProjected: isProjected))
         return JSONResponse.json(.ok) { content.write(to: &$0) }
-    }
-
-    private func isProjected(_ answer: HandInAnswer, waits: Bool) async throws -> Bool {
-        guard let position = answer.lastPosition else { return true }
-        let end = ContinuousClock.now + (waits ? Limits.projectionWaitMax : .zero)
-        while try await log.foldedPosition(of: answer.stream) < position {
-            guard ContinuousClock.now < end else { return false }
-            try await Task.sleep(for: Limits.projectionLookInterval)
-        }
-        return true
     }
 }
 

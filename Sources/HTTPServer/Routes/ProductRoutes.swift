@@ -46,12 +46,12 @@ struct ProductRoutes: Sendable {
         }
     }
 
-    /// Reads `{"kind","duration","level","entitlements":[…]}`; all members are optional.
+    /// Reads `{"kind","duration","level","name","entitlements":[…]}`; all members are optional.
     private static func product(_ app: String, _ productId: String, _ body: [UInt8]) throws -> ConfiguredProduct {
         guard let root = try? JSONDocument(body).root, root.isObject else {
             throw RequestQuery.Malformed(problem: "the body must be a JSON object")
         }
-        let known: Set = ["kind", "duration", "level", "entitlements"]
+        let known: Set = ["kind", "duration", "level", "name", "entitlements"]
         // Ignoring a misspelt name would silently clear the property.
         if let unknown = root.members.first(where: { !known.contains($0.key.string ?? "") }) {
             throw RequestQuery.Malformed(problem: "unknown member \"\(unknown.key.string ?? "")\"")
@@ -59,7 +59,7 @@ struct ProductRoutes: Sendable {
         return try ConfiguredProduct(
             app: app, productId: productId, kind: try text(root["kind"], "kind"),
             duration: try text(root["duration"], "duration"), level: try number(root["level"], "level"),
-            entitlements: try texts(root["entitlements"]))
+            name: try text(root["name"], "name"), entitlements: try texts(root["entitlements"]))
     }
 
     private static func text(_ value: JSONValue?, _ name: String) throws(RequestQuery.Malformed) -> String? {

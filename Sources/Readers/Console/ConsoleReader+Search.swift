@@ -17,11 +17,18 @@ package struct SearchHit: Sendable, Hashable {
     package let environment: String
     package let target: Target
 
+    package init(kind: String, app: String, environment: String, target: Target) {
+        self.kind = kind
+        self.app = app
+        self.environment = environment
+        self.target = target
+    }
+
     package var isCustomer: Bool { if case .customer = target { true } else { false } }
 }
 
 extension ConsoleReader {
-    /// Everything that has exactly this id, in all streams: customers by each of their ids, transactions, web orders,
+    /// Everything that has exactly this id, in all streams: customers by each of their ids, transactions, orders of Google Play, web orders,
     /// events by notification UUID, digest or position, receipts and purchases on Google Play by digest, products.
     ///
     /// Every part is an index lookup. At most ``Limits/searchHitsMax`` are returned.
@@ -95,7 +102,8 @@ extension ConsoleReader {
           where known.id = any (array[$1, $2])
             and known.id = case when known.kind = 'account' then $2 else $1 end
           union
-          select 2, 'subscription', 'transaction', stream.app, stream.environment, found.original_transaction_id, null
+          select 2, 'subscription', case when $1 like 'GPA.%' then 'order' else 'transaction' end, stream.app,
+            stream.environment, found.original_transaction_id, null
           from subledger.stream
           join subledger.stream_head using (stream_id)
           cross join lateral (

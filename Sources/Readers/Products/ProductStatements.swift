@@ -13,7 +13,7 @@ enum ProductStatements {
             where product_entitlement.app = listed.app
               and product_entitlement.product_id = listed.product_id
           ),
-          product.level
+          product.level, product.name
         from (
           select app, product_id
           from subledger.product
@@ -31,15 +31,16 @@ enum ProductStatements {
     static let state = Statement(
         "product_state",
         """
-        insert into subledger.product (app, product_id, kind, duration, level)
-        select app, product_id, kind, duration, level
-        from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[])
-          as stated (app, product_id, kind, duration, level)
+        insert into subledger.product (app, product_id, kind, duration, level, name)
+        select app, product_id, kind, duration, level, name
+        from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::integer[], $6::text[])
+          as stated (app, product_id, kind, duration, level, name)
         order by app collate "C", product_id collate "C"
         on conflict (app, product_id) do update
         set kind = excluded.kind,
           duration = excluded.duration,
-          level = excluded.level
+          level = excluded.level,
+          name = excluded.name
         """)
 
     static let clearEntitlements = Statement(

@@ -22,6 +22,7 @@ package enum ProductTable {
                 ConfiguredProduct(
                     stored: try row.value(at: 0), productId: try row.value(at: 1), kind: try row.optional(at: 2),
                     duration: try row.optional(at: 3), level: try row.optional(Int32.self, at: 5).map { Int($0) },
+                    name: try row.optional(at: 6),
                     entitlements: try row.array(of: String.self, at: 4).compactMap { $0 }))
         }
         return products
@@ -46,6 +47,7 @@ package enum ProductTable {
                     [
                         apps, ids, .array(products.map(\.kind)), .array(products.map(\.duration)),
                         .array(products.map { $0.level.map { Int32(clamping: $0) } }),
+                        .array(products.map(\.name)),
                     ]),
                 Step(ProductStatements.clearEntitlements, [apps, ids]),
                 Step(

@@ -121,7 +121,11 @@ package struct Server {
             let log = WriteLog(pool: database.pool(for: .links, logger: logger), appender: appending.appender)
             storeActs = StoreActService(
                 writer: StoreWriter(client: store.api, google: store.google, log: log, clock: store.clock),
-                apps: apps, googleApps: googleApps)
+                orders: handIns.map { handIns in
+                    OrderServices.lookup(
+                        handIns.purchases, verifier: verifying?.verifier, apps: apps, googleApps: googleApps,
+                        store: store, appender: appending.appender, database: database, logger: logger)
+                }, apps: apps, googleApps: googleApps)
         }
         let backends = PrivateServices(
             plan.backends, roles: roles, database: database, appender: appending?.appender, handIns: sources,

@@ -8,11 +8,13 @@ import Subscriptions
 /// Asks the stores of the configured apps for what people want in the console.
 package struct StoreActService: StoreActs {
     private let writer: StoreWriter
+    private let orders: OrderLookup?
     private let apps: [App]
     private let googleApps: [GoogleApp]
 
-    package init(writer: StoreWriter, apps: [App], googleApps: [GoogleApp]) {
+    package init(writer: StoreWriter, orders: OrderLookup?, apps: [App], googleApps: [GoogleApp]) {
         self.writer = writer
+        self.orders = orders
         self.apps = apps
         self.googleApps = googleApps
     }
@@ -25,6 +27,12 @@ package struct StoreActService: StoreActs {
 
     package func stores(of app: String) -> Set<RefundRequest.Store> {
         Set([self.app(app).map { _ in .apple }, googleApp(app).map { _ in .google }].compactMap(\.self))
+    }
+
+    package func apps(for number: OrderNumber) -> [String] { orders?.apps(for: number) ?? [] }
+
+    package func find(_ number: OrderNumber, of app: String) async throws -> OrderOutcome {
+        try await orders?.find(number, of: app) ?? .unavailable
     }
 
     package func etag(of purchaseToken: String, app: String) async -> String? {

@@ -62,14 +62,8 @@ package struct PurchaseHandIn: HandInSource {
         let asking = purchase.isProven ? nil : AskingCustomers.Key(app: app.packageName, customerId: customer?.id)
         if let asking, !customers.enter(asking, token.text) { return .pending }
         defer { if let asking { customers.leave(asking, token.text) } }
-        let outcome = try await withThrowingTaskGroup(of: Asked?.self) { group in
-            group.addTask { try await ask(token, app, isProven: purchase.isProven) }
-            group.addTask {
-                try? await clock.sleep(clock.now() + Limits.handInWaitMax)
-                return nil
-            }
-            defer { group.cancelAll() }
-            return try await group.next() ?? nil
+        let outcome = try await clock.within(Limits.handInWaitMax) {
+            try await ask(token, app, isProven: purchase.isProven)
         }
         guard let outcome else { return .pending }
         // A separate task: the caller may have been cancelled, and a purchase that was stored is linked nevertheless.

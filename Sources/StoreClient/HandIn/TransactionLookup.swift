@@ -35,17 +35,8 @@ package struct TransactionLookup: Sendable {
     /// - Returns: Not verified; not empty.
     package func find(_ id: String, of app: String) async throws(Failure) -> [SignedStatement] {
         guard let app = apps[app] else { throw .noKey }
-        let found = await withTaskGroup(of: Result<[SignedStatement], Failure>.self) { group in
-            group.addTask { await ask(id, app) }
-            group.addTask {
-                try? await clock.sleep(clock.now() + Limits.handInWaitMax)
-                return .failure(.unavailable)
-            }
-            let first = await group.next()
-            group.cancelAll()
-            return first ?? .failure(.unavailable)
-        }
-        return try found.get()
+        let found = try? await clock.within(Limits.handInWaitMax) { await ask(id, app) }
+        return try (found ?? .failure(.unavailable)).get()
     }
 
     private func ask(_ id: String, _ app: App) async -> Result<[SignedStatement], Failure> {

@@ -225,22 +225,14 @@ package struct PurchaseImporter: PurchaseImport {
         guard case .orderId(let id) = order.proof, let app = googleApps[order.app], ContinuousClock.now < end else {
             return .failure(Refused(outcome: .unavailable("not asked yet")))
         }
-        switch await client.ask(.order(id, of: app.packageName), app: app, priority: .backfill) {
-        case .answered(let answer):
-            let named = (try? JSONDocument(answer.body))?.root["purchaseToken"]?.string
-            guard let token = named.flatMap(PurchaseToken.init) else {
-                return .failure(Refused(outcome: .refused("Google Play states no purchase of this order")))
-            }
-            return .success(token)
-        case .refused(let refusal):
-            return .failure(
-                Refused(
-                    outcome: .refused(
-                        refusal.kind == .notFound || refusal.kind == .gone
-                            ? "Google Play does not know this order" : "Google Play refuses this order")))
-        case .rejected:
+        switch await client.purchase(ofOrder: id, of: app, priority: .backfill) {
+        case .purchase(let token): return .success(token)
+        case .unnamed: return .failure(Refused(outcome: .refused("Google Play states no purchase of this order")))
+        case .unknown: return .failure(Refused(outcome: .refused("Google Play does not know this order")))
+        case .refused: return .failure(Refused(outcome: .refused("Google Play refuses this order")))
+        case .credentialsRejected:
             return .failure(Refused(outcome: .unavailable("Google Play rejects the credentials: see the server log")))
-        case .unreadable, .unavailable:
+        case .unavailable:
             return .failure(Refused(outcome: .unavailable("Google Play has no usable answer now")))
         }
     }

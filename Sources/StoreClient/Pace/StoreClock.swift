@@ -19,3 +19,20 @@ package struct StoreClock: Sendable {
         self.sleep = sleep
     }
 }
+
+extension StoreClock {
+    /// Returns what the body returns, or nil after the time. What has not returned by then is cancelled.
+    func within<Value: Sendable>(
+        _ time: Duration, _ body: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value? {
+        try await withThrowingTaskGroup(of: Value?.self) { group in
+            group.addTask { try await body() }
+            group.addTask {
+                try? await sleep(now() + time)
+                return nil
+            }
+            defer { group.cancelAll() }
+            return try await group.next() ?? nil
+        }
+    }
+}

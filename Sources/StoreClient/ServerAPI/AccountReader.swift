@@ -41,9 +41,10 @@ struct AccountReader: Sendable {
     ///   - id: An `originalTransactionId`, or another id of a purchase.
     ///   - app: Must have a key.
     ///   - stream: Everything must belong to it.
+    ///   - includesRefunds: Whether Apple is also asked for the account's refunds.
     /// - Throws: ``ReadError``, ``AppendError``.
     func read(
-        _ id: String, of app: App, in stream: StreamKey, priority: AskPriority
+        _ id: String, of app: App, in stream: StreamKey, priority: AskPriority, includesRefunds: Bool = false
     ) async throws -> Result<Account, Failure> {
         guard let host = ReceiptHost(environment: stream.environment) else { return .failure(.refused) }
         let lines: [StatusesRequest.Line]
@@ -57,54 +58,82 @@ struct AccountReader: Sendable {
                 line.signedTransaction, line.signedRenewal, of: app.bundleId, in: stream, &account)
             if case .failure(let failure) = kept { return .failure(failure) }
         }
-        if let failure = try await readHistory(id, of: app, in: stream, host, priority, &account) {
-            return .failure(failure)
-        }
+        let failure = try await readHistory(
+            id, of: app, in: stream, host, priority, includesRefunds: includesRefunds, &account)
+        if let failure { return .failure(failure) }
         return .success(account)
     }
 
-    /// Walks the history from where it was left.
+    /// Walks the history from where it was left, and then the refunds.
+    ///
+    /// - Parameter includesRefunds: Whether Apple is also asked for the refunds, of accounts that may have some which no
+    ///   transaction of the history shows: those with a refund, and those with a one-time purchase.
     private func readHistory(
         _ id: String, of app: App, in stream: StreamKey, _ host: ReceiptHost, _ priority: AskPriority,
-        _ account: inout Account
+        includesRefunds: Bool, _ account: inout Account
     ) async throws -> Failure? {
-        var revision = try await histories.place(of: id, in: stream).revision
-        var begins = revision == nil
+        let known = try await histories.place(of: id, in: stream).revision
         var bought: [String: Instant] = [:]
+        let renewable = Transaction.ProductType.autoRenewable.rawValue
+        var mayHaveOtherRefunds = false
+        let history = try await walk(from: known, of: app, in: stream, host, priority, &account) { revision in
+            TransactionHistoryRequest(id: id, revision: revision)
+        } noting: { transaction in
+            if transaction.revocationDate != nil || transaction.type != renewable { mayHaveOtherRefunds = true }
+            guard let date = transaction.purchaseDate else { return }
+            let id = transaction.originalTransactionId
+            bought[id] = min(bought[id] ?? date, date)
+        }
+        guard case .success(let end) = history else { return history.failure }
+        if includesRefunds, mayHaveOtherRefunds {
+            let refunds = try await walk(from: nil, of: app, in: stream, host, priority, &account) { revision in
+                RefundHistoryRequest(id: id, revision: revision)
+            }
+            if let failure = refunds.failure { return failure }
+        }
+        // Not while a walk from the beginning is unfinished: what it has read so far is not remembered.
+        try await histories.record(revision: end.revision, of: id, in: stream)
+        if end.begins { try await histories.cover(bought, in: stream) }
+        return nil
+    }
+
+    /// Reads the pages of a list to its end, and stores what they state.
+    ///
+    /// - Parameters:
+    ///   - revision: Where to go on; nil for the first page.
+    ///   - request: The question for the page after a revision.
+    ///   - note: Called for each transaction, again after the list begins again.
+    /// - Returns: The revision at the end, and whether the first page was read.
+    private func walk<Request: ServerAPIRequest>(
+        from revision: String?, of app: App, in stream: StreamKey, _ host: ReceiptHost, _ priority: AskPriority,
+        _ account: inout Account, _ request: (String?) -> Request, noting note: (Transaction) -> Void = { _ in }
+    ) async throws -> Result<(revision: String, begins: Bool), Failure> where Request.Answer == TransactionPage {
+        var revision = revision
+        var begins = revision == nil
         var hasRestarted = false
         var emptyPages = 0
         while true {
-            let request = TransactionHistoryRequest(id: id, revision: revision)
-            let outcome = await client.ask(request, app: app, host: host, priority: priority)
+            let outcome = await client.ask(request(revision), app: app, host: host, priority: priority)
             if case .refused(let refusal) = outcome, refusal.kind == .pageLost, !hasRestarted {
-                (revision, begins, hasRestarted, bought) = (nil, true, true, [:])
+                (revision, begins, hasRestarted) = (nil, true, true)
                 continue
             }
-            let page: TransactionHistoryRequest.Page
+            let page: TransactionPage
             switch Self.answer(outcome) {
             case .success(let answer): page = answer
-            case .failure(let failure): return failure
+            case .failure(let failure): return .failure(failure)
             }
             for text in page.signedTransactions {
                 switch try await store(text, nil, of: app.bundleId, in: stream, &account) {
-                case .success(let transactions):
-                    for transaction in transactions {
-                        guard let date = transaction.purchaseDate else { continue }
-                        let id = transaction.originalTransactionId
-                        bought[id] = min(bought[id] ?? date, date)
-                    }
-                case .failure(let failure): return failure
+                case .success(let transactions): transactions.forEach(note)
+                case .failure(let failure): return .failure(failure)
                 }
             }
             emptyPages = page.signedTransactions.isEmpty ? emptyPages + 1 : 0
-            guard emptyPages <= Limits.emptyPagesMax else { return .unreadable }
+            guard emptyPages <= Limits.emptyPagesMax else { return .failure(.unreadable) }
             revision = page.revision
-            // Not while a walk from the beginning is unfinished: what it has read so far is not remembered.
-            guard page.hasMore else { break }
+            guard page.hasMore else { return .success((page.revision, begins)) }
         }
-        try await histories.record(revision: revision, of: id, in: stream)
-        if begins { try await histories.cover(bought, in: stream) }
-        return nil
     }
 
     /// Verifies a transaction and stores it if it is news.
@@ -153,6 +182,12 @@ struct AccountReader: Sendable {
         case .unreadable: .failure(.unreadable)
         case .unavailable(let reason, let retryAfter): .failure(.unavailable(reason, retryAfter: retryAfter))
         }
+    }
+}
+
+extension Result where Failure == AccountReader.Failure {
+    fileprivate var failure: AccountReader.Failure? {
+        if case .failure(let failure) = self { failure } else { nil }
     }
 }
 

@@ -4,8 +4,8 @@ import EventLog
 import Readers
 import Subscriptions
 
-/// Reads the whole history of Apple Accounts from the App Store Server API: states, transactions, and the notifications
-/// that Apple still has.
+/// Reads the whole history of Apple Accounts from the App Store Server API: states, transactions, refunds, and the
+/// notifications that Apple still has.
 package struct Backfiller: Sendable {
     private let accounts: AccountReader
     private let client: ServerAPIClient
@@ -74,7 +74,7 @@ package struct Backfiller: Sendable {
         guard place.revision == nil, place.coveredSince == nil else { return .known }
         let notifications = try await readNotifications(id, of: app, in: stream, priority, until: end)
         guard case .success(let appended) = notifications else { return notifications.failure }
-        let read = try await accounts.read(id, of: app, in: stream, priority: priority)
+        let read = try await accounts.read(id, of: app, in: stream, priority: priority, includesRefunds: true)
         guard case .success(let account) = read else { return read.failure }
         return .read(events: appended + account.appended.count)
     }

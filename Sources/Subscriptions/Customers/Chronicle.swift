@@ -5,6 +5,8 @@ package struct ChronicleEntry: Sendable, Hashable {
     package let at: Instant
     package var what: String
     package var productId: String?
+    /// What the customer paid then, negative if it was paid back; nil if nothing was, or if it is not known.
+    package var amount: AppliedRule.Amount?
     /// The end of the purchase that it is about, as far as it gives access.
     package var until: Instant?
     /// The first event that reported it; nil if none did, or if it is not known.
@@ -13,12 +15,13 @@ package struct ChronicleEntry: Sendable, Hashable {
     package var isByClock = false
 
     package init(
-        at instant: Instant, what: String, productId: String? = nil, until: Instant? = nil, position: Int64? = nil,
-        isByClock: Bool = false
+        at instant: Instant, what: String, productId: String? = nil, amount: AppliedRule.Amount? = nil,
+        until: Instant? = nil, position: Int64? = nil, isByClock: Bool = false
     ) {
         at = instant
         self.what = what
         self.productId = productId
+        self.amount = amount
         self.until = until
         self.position = position
         self.isByClock = isByClock
@@ -66,6 +69,7 @@ struct Chronicle {
         let all = (refunded + subscription.access.map { (period: $0, isRefunded: false) })
             .sorted { ($0.period.start, $0.period.end) < ($1.period.start, $1.period.end) }
         var entries: [ChronicleEntry] = []
+        var paid: Set<String> = []
         var previous: Previous?
         var previousOfProduct: [String: Previous] = [:]
         for (period, isRefunded) in all {
@@ -77,12 +81,16 @@ struct Chronicle {
                     && other.period.transactionId != period.transactionId
             }
             let continued = own.map { $0.end >= period.start ? $0 : nil } ?? nil
+            let before = continued ?? previous
+            // A payment is one, however many periods it is for.
+            let isPayment = !isCopy(period, of: before) && paid.insert(period.transactionId).inserted
             entries.append(
                 ChronicleEntry(
                     at: period.start,
-                    what: words(of: period, after: continued ?? previous, isBeside: isBeside)
+                    what: words(of: period, after: before, isBeside: isBeside)
                         + (isRefunded ? ", refunded later" : ""),
-                    productId: period.productId, until: period.end, position: period.position))
+                    productId: period.productId, amount: isPayment ? price(of: period) : nil, until: period.end,
+                    position: period.position))
             func next(after last: Previous?) -> Previous {
                 Previous(
                     start: period.start, end: max(last?.end ?? .earliest, period.end), productId: period.productId,
@@ -94,6 +102,20 @@ struct Chronicle {
         return entries
     }
 
+    /// What the customer paid for a period; nil for grace, which nobody pays for, and for what another one pays.
+    private func price(of period: AccessPeriod) -> AppliedRule.Amount? {
+        guard period.cause != .grace, let transaction = transactions[period.transactionId],
+            !transaction.isPaidByAnother, let price = transaction.price
+        else { return nil }
+        return AppliedRule.Amount(thousandths: price, currency: transaction.currency)
+    }
+
+    /// Whether a period is that of the same purchase under another id.
+    private func isCopy(_ period: AccessPeriod, of previous: Previous?) -> Bool {
+        guard let previous else { return false }
+        return !previous.isGrace && previous.start == period.start && previous.productId == period.productId
+    }
+
     /// The period before another one; its end is the latest so far.
     private struct Previous {
         let start: Instant
@@ -103,9 +125,7 @@ struct Chronicle {
     }
 
     private func words(of period: AccessPeriod, after previous: Previous?, isBeside: Bool) -> String {
-        if let previous, !previous.isGrace, previous.start == period.start, previous.productId == period.productId {
-            return "restored: the same purchase under another id"
-        }
+        if isCopy(period, of: previous) { return "restored: the same purchase under another id" }
         let transaction = transactions[period.transactionId]
         switch transaction.map({ ReportingPeriod.payerState(period.cause, $0) }) {
         case .grace: return "the renewal failed: grace began"
@@ -191,11 +211,16 @@ struct Chronicle {
                 guard let at = rule.at else { return nil }
                 let what: String
                 var until: Instant?
+                var amount: AppliedRule.Amount?
                 switch rule.rule {
-                case .refundedWhole, .refundedWithCopy: what = "refunded: counts as never bought"
+                case .refundedWhole, .refundedWithCopy:
+                    what = "refunded: counts as never bought"
+                    // The copy of a refunded purchase was not paid for.
+                    if rule.rule == .refundedWhole { amount = refund(of: rule) }
                 case .accountDeleted: what = "the store account was deleted: counts as never bought"
                 case .unitsRefunded: what = Self.words(of: rule.units)
                 case .amountRefunded:
+                    amount = rule.amount?.negative ?? refund(of: rule)
                     what =
                         "\(rule.amount.map { "\($0.words) of the price" } ?? "the price") refunded, and the purchase kept"
                 case .movedTo:
@@ -210,8 +235,17 @@ struct Chronicle {
                 default: return nil
                 }
                 return ChronicleEntry(
-                    at: at, what: what, productId: rule.productId, until: until, position: rule.positions.first)
+                    at: at, what: what, productId: rule.productId, amount: amount, until: until,
+                    position: rule.positions.first)
             }
+    }
+
+    /// The price of the purchase that a rule takes back, as what was paid back.
+    private func refund(of rule: AppliedRule) -> AppliedRule.Amount? {
+        guard let transaction = rule.transactionId.flatMap({ transactions[$0] }), !transaction.isPaidByAnother,
+            let price = transaction.price
+        else { return nil }
+        return AppliedRule.Amount(thousandths: price, currency: transaction.currency).negative
     }
 
     private static func words(of units: AppliedRule.Units?) -> String {

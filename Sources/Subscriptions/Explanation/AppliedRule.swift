@@ -82,6 +82,12 @@ extension AppliedRule {
             let number = thousandths.amount(in: currency)
             return currency.map { "\(number) \($0)" } ?? number
         }
+
+        /// The same amount, paid back.
+        var negative: Amount {
+            Amount(
+                thousandths: Int64.zero.subtractingReportingOverflow(thousandths).partialValue, currency: currency)
+        }
     }
 
     /// A refund or an early end that a later statement takes back.

@@ -11,6 +11,8 @@ package struct ConfiguredProduct: Sendable, Hashable {
     package let duration: String?
     /// The place of a plan among those of the app: a change to a higher one is an upgrade. Nil to compare prices.
     package let level: Int?
+    /// What people call it; nil if it has no name but its id.
+    package let name: String?
     /// The configured entitlements, distinct and sorted by bytes; empty if the product grants its own id.
     package let entitlements: [String]
 
@@ -25,10 +27,12 @@ package struct ConfiguredProduct: Sendable, Hashable {
 
     /// - Throws: ``Malformed`` with a one-line description that names the field.
     package init(
-        app: String, productId: String, kind: String?, duration: String?, level: Int? = nil, entitlements: [String]
+        app: String, productId: String, kind: String?, duration: String?, level: Int? = nil, name: String? = nil,
+        entitlements: [String]
     ) throws(Malformed) {
         try Self.check(app, "app", "app")
         try Self.check(productId, "product id", "productId")
+        if let name { try Self.check(name, "name", "name") }
         for name in entitlements { try Self.check(name, "entitlement", "entitlements") }
         guard entitlements.count <= Self.entitlementsMax else {
             throw Malformed(
@@ -59,20 +63,21 @@ package struct ConfiguredProduct: Sendable, Hashable {
             }
         }
         self.init(
-            stored: app, productId: productId, kind: kind, duration: duration, level: level,
+            stored: app, productId: productId, kind: kind, duration: duration, level: level, name: name,
             entitlements: entitlements)
     }
 
     /// Creates a product from stored values, which the database has checked.
     package init(
         stored app: String, productId: String, kind: String?, duration: String?, level: Int? = nil,
-        entitlements: [String]
+        name: String? = nil, entitlements: [String]
     ) {
         self.app = app
         self.productId = productId
         self.kind = kind
         self.duration = duration
         self.level = level
+        self.name = name
         self.entitlements = Set(entitlements.map(ByteString.init)).sorted().map(\.text)
     }
 
@@ -104,12 +109,14 @@ package struct ConfiguredProduct: Sendable, Hashable {
         }
     }
 
-    /// Writes `productId`, `kind`, `duration`, `level` and `entitlements`, which are the ``givenEntitlements``. Omits the app.
+    /// Writes `productId`, `kind`, `duration`, `level`, `name` and `entitlements`, which are the ``givenEntitlements``. Omits
+    /// the app.
     package func writeMembers(to writer: inout JSONWriter) {
         writer.member("productId", productId)
         writer.member("kind", kind)
         writer.member("duration", duration)
         writer.member("level", level.map { Int64($0) })
+        writer.member("name", name)
         writer.key("entitlements")
         writer.array(givenEntitlements) { $0.value($1) }
     }

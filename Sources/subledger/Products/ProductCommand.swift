@@ -42,6 +42,9 @@ struct ProductSet: AsyncParsableCommand {
             valueName: "number"))
     var level: Int?
 
+    @Option(help: ArgumentHelp("What people call it, for the console. [its id]", valueName: "text"))
+    var name: String?
+
     @Option(
         parsing: .upToNextOption,
         help: ArgumentHelp("The entitlements it grants, one or more. [its own id]", valueName: "name"))
@@ -51,7 +54,8 @@ struct ProductSet: AsyncParsableCommand {
 
     private func product() throws(ConfiguredProduct.Malformed) -> ConfiguredProduct {
         try ConfiguredProduct(
-            app: app, productId: productId, kind: kind, duration: duration, level: level, entitlements: entitlement)
+            app: app, productId: productId, kind: kind, duration: duration, level: level, name: name,
+            entitlements: entitlement)
     }
 
     func validate() throws {
@@ -122,8 +126,8 @@ struct ProductImport: AsyncParsableCommand {
         commandName: "import",
         abstract: "Import product settings from a CSV file: all of them, or none if a line is invalid.",
         discussion: """
-            The header line names the columns app, product_id, kind, duration, level and entitlements in any order; the \
-            last four are optional. Entitlements are separated by spaces or semicolons. Each record sets all properties of \
+            The header line names the columns app, product_id, kind, duration, level, entitlements and name in any order; \
+            the last five are optional. Entitlements are separated by spaces or semicolons. Each record sets all properties of \
             its product; products that are not in the file are unchanged. Exit status 65 if the file is invalid.
             """)
 
@@ -145,7 +149,7 @@ extension ConfiguredProduct {
     fileprivate var line: String {
         let kind = [kind, duration, level.map { "level \($0)" }].compactMap { $0 }.joined(separator: " ")
         let given = givenEntitlements.joined(separator: ", ")
-        return "\(app), \(productId): \(kind.isEmpty ? "" : "\(kind), ")grants \(given)"
+        return "\(app), \(productId)\(name.map { " (\($0))" } ?? ""): \(kind.isEmpty ? "" : "\(kind), ")grants \(given)"
     }
 
     fileprivate var jsonLine: String {

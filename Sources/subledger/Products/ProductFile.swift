@@ -2,8 +2,8 @@ import Encoding
 import Foundation
 import Subscriptions
 
-/// A CSV file of products: a header line with app, product_id and optionally kind, duration, level and entitlements,
-/// in any order; then one product per record. Entitlements are separated by spaces or semicolons.
+/// A CSV file of products: a header line with app, product_id and optionally kind, duration, level, entitlements and
+/// name, in any order; then one product per record. Entitlements are separated by spaces or semicolons.
 enum ProductFile {
     /// - Parameter name: A path, or - for standard input.
     static func read(_ name: String) throws(CSVFile.Malformed) -> [ConfiguredProduct] {
@@ -12,7 +12,8 @@ enum ProductFile {
 
     static func products(_ records: [CSVRecords.Record]) throws(CSVRecords.Malformed) -> [ConfiguredProduct] {
         let columns = try CSVColumns(
-            records.first, required: ["app", "product_id"], optional: ["kind", "duration", "level", "entitlements"])
+            records.first, required: ["app", "product_id"],
+            optional: ["kind", "duration", "level", "entitlements", "name"])
         var lines: [[ByteString]: Int] = [:]
         var products: [ConfiguredProduct] = []
         for record in records.dropFirst() {
@@ -40,6 +41,7 @@ enum ProductFile {
             return try ConfiguredProduct(
                 app: field("app"), productId: field("product_id"), kind: optional("kind"),
                 duration: optional("duration"), level: level.flatMap { Int($0) },
+                name: optional("name"),
                 entitlements: field("entitlements").split { $0 == ";" || $0.isWhitespace }.map(String.init))
         } catch {
             throw CSVRecords.Malformed(line: record.line, problem: error.description)

@@ -130,6 +130,26 @@ struct ServerAPITransactionTests {
         }
     }
 
+    @Test("an order has its transaction; an unknown one is invalid, and the sandbox has no orders")
+    func orders() async throws {
+        try await ServerAPIBundle.with([.renewals]) { bundle in
+            let id = try #require(bundle.subscription.purchases.last).transactionId
+            let number = try #require(SimulatedOrder.number(of: id))
+
+            let found = try await bundle.call("GET", "v1/lookup/\(number)")
+            let unknown = try await bundle.call("GET", "v1/lookup/MK5TTTVWJH")
+            let sandbox = try await bundle.call("GET", "v1/lookup/\(number)", host: .sandbox)
+            let malformed = try await bundle.call("GET", "v1/lookup/\(String(repeating: "M", count: 65))")
+
+            #expect(found.json["status"] as? Int == 0 && number.hasPrefix("M"))
+            #expect(try found.transactionIds == [id])
+            #expect(unknown.status == 200 && unknown.json["status"] as? Int == 1, "\(unknown.body)")
+            #expect(unknown.json["signedTransactions"] == nil)
+            #expect(sandbox.status == 404 && sandbox.json.isEmpty)
+            #expect(malformed.json["errorCode"] as? Int == 4_000_000, "\(malformed.body)")
+        }
+    }
+
     @Test("a revision belongs to its id and its query")
     func revisions() async throws {
         try await ServerAPIBundle.with([.monthlyCommitment]) { bundle in

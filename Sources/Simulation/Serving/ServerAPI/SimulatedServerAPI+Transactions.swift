@@ -36,6 +36,24 @@ extension SimulatedServerAPI {
         return try page(rows, isDescending: false, request)
     }
 
+    /// The purchase of an order. Orders of other developers are as invalid as those that do not exist.
+    func orderLookup(_ request: StoreAPIRequest) throws(StoreAPIError) -> StoreAPIAnswer {
+        guard (1...64).contains(request.id.utf8.count), request.id.utf8.allSatisfy({ $0 > 0x20 && $0 < 0x7F }) else {
+            throw .request
+        }
+        let id = request.call.host == app.environment ? SimulatedOrder.transactionId(of: request.id) : nil
+        let found = id.flatMap { simulation.lookup($0) }
+        let row = found?.subscription?.transactions(at: request.now, amendments).first {
+            SimulatedOrder.number(of: $0.transactionId) == request.id
+        }
+        guard let row else { return .json { $0.member("status", 1) } }
+        return .json { writer in
+            writer.member("status", 0)
+            writer.key("signedTransactions")
+            writer.array([sign(row, request)]) { $0.value($1) }
+        }
+    }
+
     private func transactions(of account: SimulatedAccount, _ request: StoreAPIRequest) -> [SimulatedTransaction] {
         let amendments = amendments
         return account.subscriptions.flatMap { $0.transactions(at: request.now, amendments) }

@@ -129,7 +129,9 @@ extension SimulatedServerAPI {
         guard settings.isReleased || call.host != .production,
             tokens.accepts(call.authorization, at: settings.tokenClock?() ?? now)
         else { return (.unauthorized(hasText: true), nil) }
-        guard let request else { return (.page(status: 404, "404 Not Found"), nil) }
+        guard let request, request.endpoint.exists(on: call.host) else {
+            return (.page(status: 404, "404 Not Found"), nil)
+        }
         if let retryAfter = spend(request) {
             return (.error(.rateLimit, retryAfter: retryAfter.text), StoreAPIError.rateLimit.code)
         }
@@ -150,6 +152,7 @@ extension SimulatedServerAPI {
         case .history: try history(request)
         case .statuses: try statuses(request)
         case .refundHistory: try refundHistory(request)
+        case .orderLookup: try orderLookup(request)
         case .notificationHistory: try notificationHistory(request)
         case .testNotification: try testNotification(request)
         case .testNotificationStatus: try testNotificationStatus(request)

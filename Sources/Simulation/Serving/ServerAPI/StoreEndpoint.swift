@@ -6,6 +6,7 @@ package enum StoreEndpoint: String, Sendable, Hashable, CaseIterable {
     case history
     case statuses
     case refundHistory = "refund_history"
+    case orderLookup = "order_lookup"
     case notificationHistory = "notification_history"
     case testNotification = "test_notification"
     case testNotificationStatus = "test_notification_status"
@@ -23,6 +24,7 @@ package enum StoreEndpoint: String, Sendable, Hashable, CaseIterable {
         case .history: ("GET", ["v2", "history", "*"])
         case .statuses: ("GET", ["v1", "subscriptions", "*"])
         case .refundHistory: ("GET", ["v2", "refund", "lookup", "*"])
+        case .orderLookup: ("GET", ["v1", "lookup", "*"])
         case .notificationHistory: ("POST", ["v1", "notifications", "history"])
         case .testNotification: ("POST", ["v1", "notifications", "test"])
         case .testNotificationStatus: ("GET", ["v1", "notifications", "test", "*"])
@@ -52,11 +54,14 @@ package enum StoreEndpoint: String, Sendable, Hashable, CaseIterable {
         switch self {
         case .transactionInfo, .history, .statuses, .notificationHistory, .consumption, .consumptionV1: 50
         case .accountToken, .extend: 20
-        case .refundHistory: 10
+        case .refundHistory, .orderLookup: 10
         case .testNotification, .testNotificationStatus, .extendAll: 1
         case .extendAllStatus: nil
         }
     }
+
+    /// Whether a host has the endpoint.
+    func exists(on host: Subscriptions.Environment) -> Bool { self != .orderLookup || host == .production }
 
     /// Requests per hour and app. The sandbox has a tenth of production's; nil for no limit.
     package func hourlyLimit(_ host: Subscriptions.Environment) -> Int? {

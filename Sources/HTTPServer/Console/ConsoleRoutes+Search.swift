@@ -1,0 +1,107 @@
+import Console
+import Encoding
+import EventLog
+import Hummingbird
+import Readers
+import Subscriptions
+
+extension ConsoleRoutes {
+    func search(_ visit: ConsoleRequest) async throws -> Outcome {
+        guard let text = try visit.query.text("q")?.trimmed else { return .seeOther(Address()) }
+        guard text.utf8.count <= 256 else {
+            throw ConsoleProblem(.badRequest, "Not searched", "No id is longer than 256 bytes.")
+        }
+        let number = OrderNumber(text)
+        let hits = try await reader.search(number.map { $0.store == .google ? $0.text : text } ?? text)
+        if hits.count == 1 { return .seeOther(hits[0].address) }
+        // One hit in the chosen stream is not taken for the only one: the others may be the customer's.
+        return .page(
+            SearchPage(
+                text: text, hits: hits, details: try await details(of: hits, visit), streams: visit.streams.count,
+                order: number.map { number in
+                    SearchPage.Order(
+                        number: number,
+                        isAskable: visit.frame.mayAct && !(acts.stores?.apps(for: number).isEmpty ?? true))
+                }, address: visit.address))
+    }
+
+    /// What distinguishes the first hits of a search from each other.
+    private func details(
+        of hits: [SearchHit], _ visit: ConsoleRequest
+    ) async throws -> [SearchHit: SearchPage.Detail] {
+        var details: [SearchHit: SearchPage.Detail] = [:]
+        for hit in hits.prefix(Limits.consoleExplanations) {
+            switch hit.target {
+            case .customer(let id, let kind):
+                guard let environment = Environment(rawValue: hit.environment) else { continue }
+                let reference = CustomerReader.Reference(
+                    app: hit.app, environment: environment, id: id, kind: CustomerKey.Kind(rawValue: kind))
+                if let customer = Self.found(try await customers.customer(reference, at: visit.now)) {
+                    details[hit] = SearchPage.Detail(of: customer.subscriptions, at: visit.now)
+                }
+            case .event(let position):
+                let stream = visit.streams.first { $0.app == hit.app && $0.environment == hit.environment }
+                if let stream, let event = try await reader.events([position], in: stream).first {
+                    details[hit] = SearchPage.Detail(of: event)
+                }
+            case .product: continue
+            }
+        }
+        return details
+    }
+
+    // MARK: - Orders
+
+    /// Asks the stores for the purchases of an order that a customer names, and shows the customer.
+    func findOrder(_ request: Request, _ session: ConsoleSession) async throws -> Response {
+        try await acting("what is known of orders", request, session, at: Address("search")) { form, visit in
+            guard let stores = acts.stores else {
+                throw ConsoleProblem(
+                    .notImplemented, "Not possible here", "This server cannot append to the log, see its log.")
+            }
+            guard let number = try form.text("q").flatMap({ OrderNumber($0) }) else {
+                throw ConsoleProblem(.badRequest, "Not asked", "This is not an order number of a store.")
+            }
+            let apps = stores.apps(for: number)
+            guard !apps.isEmpty else {
+                throw ConsoleProblem(
+                    .conflict, "Not asked", "This server has no key with which \(number.store.shop) can be asked.")
+            }
+            var problems: [String] = []
+            var isKnown = true
+            for app in apps {
+                let outcome = try await stores.find(number, of: app)
+                switch outcome {
+                case .found(let answer): return try await show(answer, of: number, visit)
+                case .pending, .unavailable, .keyRejected: isKnown = false
+                case .noPurchase, .notOfApp, .refused, .unverified: break
+                }
+                problems += outcome.problem(number, of: app).map { [$0] } ?? []
+            }
+            throw ConsoleProblem(
+                isKnown ? .notFound : .serviceUnavailable, "Order \(number.text)",
+                problems.map { "\($0.prefix(1).uppercased())\($0.dropFirst())." }.joined(separator: " "),
+                choices: [("Search for the number again", Address("search").with("q", number.text))])
+        }
+    }
+
+    private func show(
+        _ answer: HandInAnswer, of number: OrderNumber, _ visit: ConsoleRequest
+    ) async throws -> Response {
+        let hits = answer.subscriptions.map { id in
+            SearchHit(
+                kind: "purchase", app: answer.stream.app, environment: answer.stream.environment.rawValue,
+                target: .customer(id: id, kind: CustomerKey.Kind.subscription.rawValue))
+        }
+        let isProjected = try await log.isProjected(answer, wait: Limits.projectionWaitMax)
+        if isProjected, hits.count == 1 { return ConsoleResponse.seeOther(hits[0].address.text) }
+        let text =
+            isProjected
+            ? "\(number.store.shop) has \(hits.count) purchases in it."
+            : "The answer is stored, and readable in a moment."
+        return Self.response(
+            ConsoleProblem(
+                .ok, "Order \(number.text)", "\(text.prefix(1).uppercased())\(text.dropFirst())",
+                choices: zip(answer.subscriptions, hits).map { ("Purchase \($0)", $1.address) }), in: visit.frame)
+    }
+}
