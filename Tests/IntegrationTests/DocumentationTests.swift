@@ -39,6 +39,7 @@ struct DocumentationTests {
         "OperatorWrites": ["subledger extend", "subledger extend", "subledger account-token", "subledger grant"],
         "Simulator": ["store-simulator --in-step"],
         "Conformance": ["deploy/conformance", "deploy/conformance --write-setup"],
+        "ClientProtocol": ["deploy/client-conformance"],
         "Performance": [
             "deploy/bench", "swift build", "swift build", "swift build", "swift build", "swift build",
             ".build/release/Benchmarks latency", "swift build", "swift build",
