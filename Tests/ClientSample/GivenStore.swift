@@ -13,7 +13,7 @@ final class GivenStore: Store, @unchecked Sendable {
     private var next: PurchaseOutcome?
     private var listener: AsyncStream<SignedTransaction>.Continuation?
 
-    /// No command said what comes of a purchase.
+    /// What no command gave the store.
     struct NothingForSale: Error {}
 
     init(_ device: GivenDevice, _ activity: Activity) {
@@ -80,7 +80,7 @@ final class GivenStore: Store, @unchecked Sendable {
         }
     }
 
-    func appTransaction() async throws -> String { throw FakeStore.Unavailable() }
+    func appTransaction() async throws -> String { throw NothingForSale() }
 
     func sync() async throws { activity.note() }
 
