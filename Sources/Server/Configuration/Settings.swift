@@ -206,7 +206,7 @@ package struct Settings {
 
     /// The number of listeners of a process: every one has the private listener.
     package func listenerCount() throws(SettingError) -> Int {
-        let (roles, servesApps) = (try roles(), try publicApps())
+        let (roles, servesApps) = (try self.roles(), try publicApps())
         return roles.contains(.receiver) || roles.contains(.reader) && servesApps ? 2 : 1
     }
 
