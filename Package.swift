@@ -240,9 +240,8 @@ let package = Package(
                 .product(name: "Logging", package: "swift-log"),
             ],
             path: "Tests/Storm"),
-        // An app without a screen, which a test runs: a fake store whose transactions the simulator signs.
-        .executableTarget(
-            name: "ClientSample", dependencies: ["Simulation", "SubledgerClient"], path: "Tests/ClientSample"),
+        // An app without a screen, which tests and deploy/client-conformance run.
+        .executableTarget(name: "ClientSample", dependencies: ["SubledgerClient"], path: "Tests/ClientSample"),
         .testTarget(
             name: "SubledgerClientTests",
             dependencies: ["SubledgerClient", .product(name: "Crypto", package: "swift-crypto")],

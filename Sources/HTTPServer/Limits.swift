@@ -124,6 +124,11 @@ package enum Limits {
     /// Requests of one app user, of which an app makes a few when it starts.
     static let userRequestsPerSecond = 2
     static let userRequestBurstMax = 300
+    /// Requests of apps that the public listener answers at a time: a third of its connections, so that notifications always
+    /// have the others. Of one address, a part of its connections; of one user, a few devices that start at once.
+    static let appRequestsAtOnceMax = 256
+    static let appPlacesDivisor = 4
+    static let userRequestsAtOnceMax = 8
     /// Largest assertion about a user, and how long one may be valid: it is made for one launch of the app.
     static let assertionBytesMax = 4096
     static let assertionMax = Duration.seconds(3600)

@@ -1,113 +1,114 @@
 import Foundation
-import Simulation
 import SubledgerClient
-
-#if canImport(FoundationNetworking)
-    import FoundationNetworking
-#endif
 
 /// The app: one object of the client at a time, and what outlives it.
 final class SampleApp {
-    static let bundleId = "com.example.magazine"
-
+    private let configuration: Configuration
+    private let activity = Activity()
+    private let device: GivenDevice
+    private let store: GivenStore
     private let network: Network
-    private let keys: [ServerKey]
-    private let user: UUID
-    private let assertion: any UserAssertion
     private let folder = FileManager.default.temporaryDirectory.appendingPathComponent(UUID().uuidString)
-    private let store: FakeStore
     private var subledger: Subledger
 
-    init(network: Network, keys: [ServerKey], user: UUID, assertion: any UserAssertion) {
-        self.network = network
-        self.keys = keys
-        self.user = user
-        self.assertion = assertion
-        let signer = JWSSigner(.standard)
-        store = FakeStore(
-            ["monthly", "yearly"].map { name in
-                FakeStore.Plan(
-                    StoreProduct(id: name, displayName: name, displayPrice: "4.99 €"),
-                    seconds: name == "monthly" ? 2_592_000 : 31_536_000)
-            }, clock: SystemClock()
-        ) { Self.sign($0, signer) }
-        subledger = Self.makeClient(network, keys, store, folder)
-    }
-
-    deinit {
-        try? FileManager.default.removeItem(at: folder)
+    /// - Parameter command: `setup`; nil if members are missing.
+    init?(_ command: Command) {
+        guard let base = command.base, let token = command.token, let app = command.app, let now = command.now,
+            let uptime = command.uptime
+        else { return nil }
+        configuration = Configuration(
+            app: app, keys: (command.keys ?? []).compactMap { ServerKey($0) }, products: command.products ?? [:])
+        device = GivenDevice(now: now, uptime: uptime, activity)
+        store = GivenStore(device, activity)
+        network = Network(URLSessionTransport(base: base, publishableToken: token), activity)
+        subledger = Self.makeClient(configuration, store, network, folder, device)
     }
 
     private static func makeClient(
-        _ network: Network, _ keys: [ServerKey], _ store: FakeStore, _ folder: URL
+        _ configuration: Configuration, _ store: GivenStore, _ network: Network, _ folder: URL, _ device: GivenDevice
     ) -> Subledger {
         Subledger(
-            Configuration(app: bundleId, keys: keys), store: store, transport: network, cache: FileCache(folder: folder)
-        )
+            configuration, store: store, transport: network, cache: FileCache(folder: folder), clock: device)
     }
 
-    /// The keys of the server. A real app contains them.
-    static func keys(of base: URL) async throws -> [ServerKey] {
-        struct KeySet: Decodable {
-            let keys: [Key]
-            struct Key: Decodable { let x: String }
+    /// Removes what was kept.
+    func end() {
+        try? FileManager.default.removeItem(at: folder)
+    }
+
+    func answer(_ command: Command) async -> Answer {
+        var answer: Answer
+        do {
+            answer = try await perform(command)
+        } catch {
+            answer = Answer(isOk: false, error: Self.word(error))
         }
-        let (data, _) = try await URLSession.shared.data(from: base.appendingPathComponent(".well-known/jwks.json"))
-        return try JSONDecoder().decode(KeySet.self, from: data).keys.compactMap { ServerKey($0.x) }
+        await activity.settle()
+        if command.name == "state" {
+            let entitlements = await subledger.current()
+            answer.active = entitlements.active.map(\.id)
+            answer.trust = entitlements.trust.rawValue
+            answer.unfinished = store.unfinishedIds
+        }
+        return answer
     }
 
-    /// The text of a transaction, as Apple would sign it.
-    private static func sign(_ sale: FakeStore.Sale, _ signer: JWSSigner) -> String {
-        func milliseconds(_ date: Date) -> Int64 { Int64(date.timeIntervalSince1970 * 1000) }
-        let id = 2_000_000_000_000_000 + (Int(sale.id) ?? 0)
-        let revocation = sale.revocationDate.map { ",\"revocationDate\":\(milliseconds($0)),\"revocationReason\":0" }
-        let payload = """
-            {"transactionId":"\(id)","originalTransactionId":"\(id)","bundleId":"\(bundleId)",\
-            "productId":"\(sale.productId)","purchaseDate":\(milliseconds(sale.purchaseDate)),\
-            "expiresDate":\(milliseconds(sale.expirationDate ?? .distantFuture)),\
-            "appAccountToken":"\(sale.user?.uuidString.lowercased() ?? "")",\
-            "type":"Auto-Renewable Subscription","environment":"Production",\
-            "signedDate":\(milliseconds(sale.revocationDate ?? sale.purchaseDate))\(revocation ?? "")}
-            """
-        return String(decoding: signer.sign(Array(payload.utf8)), as: UTF8.self)
-    }
-
-    /// Runs the commands of standard input: `start`, `buy PRODUCT`, `lose network`, `find network`, `restart`, `restore`,
-    /// `refresh`, `entitlements`.
-    func run() async {
-        while let line = readLine() {
-            let words = line.split(separator: " ")
-            guard let command = words.first else { continue }
-            print("> \(line)")
-            do {
-                try await perform(String(command), words.dropFirst().joined(separator: " "))
-            } catch {
-                print("  \(error)")
+    private func perform(_ command: Command) async throws -> Answer {
+        switch command.name {
+        case "login":
+            guard let user = command.user else { return Answer(isOk: false, error: "malformed") }
+            try await subledger.start(
+                user: user, customerId: command.customerId, assertion: GivenAssertions(command.assertions ?? []))
+        case "logout": await subledger.signOut()
+        case "purchase": try await purchase(command)
+        case "deliver":
+            if let transaction = command.transaction {
+                store.have(transaction.signed, isFinished: command.finished ?? false)
             }
-        }
-    }
-
-    private func perform(_ command: String, _ argument: String) async throws {
-        switch command {
-        case "start": try await subledger.start(user: user, assertion: assertion)
-        case "buy": show(try await subledger.purchase(argument))
-        case "lose": network.set(isLost: true)
-        case "find": network.set(isLost: false)
-        case "restart":
-            await subledger.signOut()
-            subledger = Self.makeClient(network, keys, store, folder)
+        case "refresh": _ = try await subledger.refresh()
         case "restore":
             let found = try await subledger.restore()
-            print("  found: \(found.productIds.joined(separator: ", "))")
-            show(found.entitlements)
-        case "refresh": show(try await subledger.refresh())
-        case "entitlements": show(await subledger.current())
-        default: print("  unknown command")
+            return Answer(found: found.productIds, refused: found.refused)
+        case "restart": await launch()
+        case "reboot":
+            device.restart()
+            await launch()
+        case "pass": device.pass(command.seconds ?? 0)
+        case "clock": device.setClock(wrongBy: command.wrongBy ?? 0)
+        case "network": network.set(isLost: command.away ?? false)
+        case "state": break
+        default: return Answer(isOk: false, error: "unknown-command")
         }
+        return Answer()
     }
 
-    private func show(_ entitlements: Entitlements) {
-        let list = entitlements.active.map { "\($0.id) (\($0.source.rawValue))" }
-        print("  \(list.isEmpty ? "nothing" : list.joined(separator: ", ")), \(entitlements.trust.rawValue)")
+    private func purchase(_ command: Command) async throws {
+        switch command.outcome {
+        case "pending": store.will(.pending)
+        case "cancelled": store.will(.cancelled)
+        default: store.will(command.transaction.map { .bought($0.signed) })
+        }
+        defer { store.will(nil) }
+        _ = try await subledger.purchase(command.product ?? "")
+    }
+
+    /// Ends the app and launches it again, without a user.
+    private func launch() async {
+        await subledger.signOut()
+        subledger = Self.makeClient(configuration, store, network, folder, device)
+    }
+
+    private static func word(_ error: any Error) -> String {
+        switch error as? SubledgerError {
+        case .userIsNil: "no-user"
+        case .alreadyStarted: "already-started"
+        case .notStarted: "not-started"
+        case .purchasePending: "pending"
+        case .purchaseCancelled: "cancelled"
+        case .unreachable, .unavailable: "unreachable"
+        case .refused: "refused"
+        case .answer: "answer"
+        case nil: "store"
+        }
     }
 }

@@ -46,14 +46,54 @@ struct ClientTests {
     }
 
     private static func makeClient(
-        _ server: TestBundle, _ token: String, _ store: FakeStore, _ folder: String
+        _ server: TestBundle, _ token: String, _ store: FakeStore, _ folder: String,
+        key: HeadKey = TestBundle.headKey, port: Int? = nil
     ) throws -> Subledger {
-        let key = Base64.text(TestBundle.headKey.publicKey.bytes, .url)
-        let base = try #require(URL(string: "http://127.0.0.1:\(server.backend.port)/"))
+        let key = Base64.text(key.publicKey.bytes, .url)
+        let base = try #require(URL(string: "http://127.0.0.1:\(port ?? server.backend.port)/"))
         return Subledger(
             Configuration(app: app, keys: [try #require(ServerKey(key))]), store: store,
             transport: URLSessionTransport(base: base, publishableToken: token),
             cache: FileCache(folder: URL(fileURLWithPath: folder)), clock: FixedClock())
+    }
+
+    private static func makeStore() -> FakeStore {
+        FakeStore(
+            [
+                FakeStore.Plan(
+                    StoreProduct(id: "monthly", displayName: "Monthly", displayPrice: "¥480"), seconds: 2_592_000)
+            ], clock: FixedClock(), sign: Self.sign)
+    }
+
+    @Test("an old app version, with an old key, hands in over the public listener, and believes no answer")
+    func oldKey() async throws {
+        let folder = TestFolder.path("client-old-key")
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let keys = try #require(AssertionKeys(secrets: [AssertionText.secret], publicKeys: []))
+        try await TestBundle.withServer(
+            apps: [App(bundleId: Self.app)], roots: SignedBody.roots, assertions: [Self.app: keys], publicApps: true
+        ) { server in
+            let token = try await TestBundle.token(.publishable, server.database, app: Self.app)
+            let store = Self.makeStore()
+            let port = server.apple.port
+            let old = try Self.makeClient(server, token, store, folder, key: HeadKey(), port: port)
+            let new = try Self.makeClient(server, token, store, folder, port: port)
+            try await old.start(user: Self.user, assertion: Backend())
+            let bought = try await old.purchase("monthly")
+            _ = try await eventually("the purchase is handed in") { await store.unfinished().isEmpty ? true : nil }
+            try await server.isFolded()
+            await #expect(throws: SubledgerError.answer("signature")) { try await old.refresh() }
+            await old.signOut()
+            try await new.start(user: Self.user, assertion: Backend())
+            let refreshed = try await new.refresh()
+            await new.signOut()
+
+            #expect(bought.active.map(\.source) == [.device])
+            #expect(bought.trust == .unverified)
+            #expect(
+                try await server.sql("select count(*)::text from subledger.event where kind = 'transaction'") == ["1"])
+            #expect(refreshed.active.map(\.source) == [.server])
+        }
     }
 
     @Test("a purchase is handed in, finished and verified; a restart knows it, and restoring finds it again")
@@ -65,11 +105,7 @@ struct ClientTests {
             apps: [App(bundleId: Self.app)], roots: SignedBody.roots, assertions: [Self.app: keys]
         ) { server in
             let token = try await TestBundle.token(.publishable, server.database, app: Self.app)
-            let store = FakeStore(
-                [
-                    FakeStore.Plan(
-                        StoreProduct(id: "monthly", displayName: "Monthly", displayPrice: "¥480"), seconds: 2_592_000)
-                ], clock: FixedClock(), sign: Self.sign)
+            let store = Self.makeStore()
             let client = try Self.makeClient(server, token, store, folder)
             try await client.start(user: Self.user, assertion: Backend())
 

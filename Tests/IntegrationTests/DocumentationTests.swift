@@ -41,6 +41,7 @@ struct DocumentationTests {
         "Simulator": ["store-simulator --in-step"],
         "OpenProof": ["subledger witness"],
         "Conformance": ["deploy/conformance", "deploy/conformance --write-setup"],
+        "ClientProtocol": ["deploy/client-conformance"],
         "Performance": [
             "deploy/bench", "swift build", "swift build", "swift build", "swift build", "swift build",
             ".build/release/Benchmarks latency", "swift build", "swift build",

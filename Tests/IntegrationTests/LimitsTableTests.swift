@@ -42,6 +42,9 @@ struct LimitsTableTests {
         "hand-ins of a customer": "\(HTTP.handInBurstMax), then \(HTTP.handInsPerSecond)/s",
         "requests of an app's user": "\(HTTP.userRequestBurstMax), then \(HTTP.userRequestsPerSecond)/s",
         "requests of apps from one address": "\(HTTP.appRequestBurstMax), then \(HTTP.appRequestsPerSecond)/s",
+        "requests of apps at a time, public":
+            "\(HTTP.appRequestsAtOnceMax), 1/\(HTTP.appPlacesDivisor) of an address's connections, "
+            + "\(HTTP.userRequestsAtOnceMax) of a user",
         "assertion about an app's user": "\(bytes(HTTP.assertionBytesMax)), \(seconds(HTTP.assertionMax))",
         "validity of a signed answer":
             "\(seconds(HTTP.signedAnswerMax)), \(seconds(HTTP.signedNothingMax)) without entitlements",

@@ -151,8 +151,8 @@ struct PublishableTokenTests {
             head.headerFields[AppGate.header ?? .accept] = AssertionText.hs256(AssertionText.claims(customer))
             let request = Request(head: head, body: .init(buffer: ByteBuffer()))
             do throws(Problem) {
-                _ = try gate.admit(
-                    request, of: Self.app, from: PeerAddress(addresses[address]), at: now + .seconds(seconds))
+                try gate.admit(from: PeerAddress(addresses[address]), at: now + .seconds(seconds))
+                _ = try gate.user(of: request, of: Self.app, at: now + .seconds(seconds))
                 return 200
             } catch {
                 return error.status.code

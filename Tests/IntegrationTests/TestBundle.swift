@@ -55,7 +55,7 @@ struct TestBundle {
         now: @escaping @Sendable () -> Instant = { Self.now }, database: ConnectionConfiguration? = nil,
         health: [HealthCheck] = [], quarantine bounds: QuarantineBounds = .standard,
         transport: ConsoleTransport = .loopback, patience: Duration = .seconds(60),
-        assertions: [String: AssertionKeys] = [:], hasActs: Bool = true,
+        assertions: [String: AssertionKeys] = [:], publicApps: Bool = false, hasActs: Bool = true,
         _ test: (TestBundle) async throws -> Void
     ) async throws {
         guard let database else {
@@ -63,7 +63,7 @@ struct TestBundle {
                 try await withServer(
                     apps: apps, roots: roots, store: store, api: api, googleApps: googleApps, now: now,
                     database: database, health: health, quarantine: bounds, transport: transport,
-                    patience: patience, assertions: assertions, hasActs: hasActs, test)
+                    patience: patience, assertions: assertions, publicApps: publicApps, hasActs: hasActs, test)
             }
         }
         let logs = LogRecorder()
@@ -115,14 +115,6 @@ struct TestBundle {
         let intake = QuarantineIntake(
             quarantine: quarantine, apps: apps.map(\.bundleId), verifier: verifier, appender: appender, now: now,
             logger: logger)
-        let open = Listener.public(
-            at: anywhere, verifier: verifier, appender: appender, quarantine: QuarantineKeeper(quarantine),
-            pushes: (
-                PushVerifier(apps: googleApps.map(\.play)),
-                GoogleSigningKeys(transport: store, clock: clock, logger: logger)
-            ),
-            health: health + [.database(log)], now: now, logger: logger,
-            onListening: { publicPort.continuation.yield($0) })
         let tokens = TokenCache(read: TokenReader(pool: authenticator).active)
         let registry = MetricsRegistry()
         let endpoints = EndpointAdmin(
@@ -173,6 +165,16 @@ struct TestBundle {
             health: health + [.database(log)], now: now, logger: logger)
         let operations = routes.operations
         let pages = routes.consoleOperations
+        let open = Listener.public(
+            at: anywhere,
+            notifications: NotificationSources(
+                verifier: verifier, appender: appender, quarantine: QuarantineKeeper(quarantine),
+                pushes: (
+                    PushVerifier(apps: googleApps.map(\.play)),
+                    GoogleSigningKeys(transport: store, clock: clock, logger: logger)
+                ), now: now),
+            apps: publicApps ? routes.ofApps : nil, health: health + [.database(log)], logger: logger,
+            onListening: { publicPort.continuation.yield($0) })
         let closed = Listener.private(
             at: anywhere,
             routes: routes, logger: logger,

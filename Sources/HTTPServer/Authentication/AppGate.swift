@@ -54,47 +54,55 @@ package final class AppGate: Sendable {
         self.now = now
     }
 
-    /// The user of a request whose publishable token is known.
+    /// Counts a request of an address.
+    ///
+    /// - Throws: ``Problem`` with status 429.
+    func admit(from address: PeerAddress, at instant: ContinuousClock.Instant = .now) throws(Problem) {
+        guard addresses.admit(address, at: instant) else {
+            throw Self.tooMany(
+                "too many requests from this address: at most \(Limits.appRequestsPerSecond) per second")
+        }
+    }
+
+    /// The user of a request whose publishable token is known, and whose address is counted.
     ///
     /// - Throws: ``Problem`` with status 401, 403 or 429.
-    func admit(
-        _ request: Request, of app: String, from address: PeerAddress, at instant: ContinuousClock.Instant = .now
+    func user(
+        of request: Request, of app: String, at instant: ContinuousClock.Instant = .now
     ) throws(Problem) -> AppUser {
-        guard addresses.admit(address, at: instant) else {
-            throw tooMany("too many requests from this address: at most \(Limits.appRequestsPerSecond) per second")
-        }
         guard let keys = keys[app] else {
-            throw refusal(
+            throw Self.refusal(
                 Problem(.forbidden, "no keys for assertions of this app: see \"assertions\" in the apps file"),
                 "assertion_keys_missing")
         }
         guard let text = Self.header.flatMap({ request.headers[$0] }) else {
-            throw unauthorized("assertion_missing", "missing header Subledger-Assertion")
+            throw Self.unauthorized("assertion_missing", "missing header Subledger-Assertion")
         }
         let assertion: UserAssertion
         do throws(UserAssertion.Refusal) {
             assertion = try UserAssertion(text, of: app, keys: keys, at: now())
         } catch {
-            throw unauthorized("assertion_wrong", error.rawValue)
+            throw Self.unauthorized("assertion_wrong", error.rawValue)
         }
         let user = AppUser(app: app, customerId: assertion.customerId)
         guard users.admit(user, at: instant) else {
-            throw tooMany("too many requests of this customer: at most \(Limits.userRequestsPerSecond) per second")
+            throw Self.tooMany(
+                "too many requests of this customer: at most \(Limits.userRequestsPerSecond) per second")
         }
         return user
     }
 
-    private func unauthorized(_ reason: String, _ detail: String) -> Problem {
+    private static func unauthorized(_ reason: String, _ detail: String) -> Problem {
         refusal(
             Problem(.unauthorized, detail, headers: [.wwwAuthenticate: "Bearer error=\"invalid_token\""]), reason)
     }
 
-    private func tooMany(_ detail: String) -> Problem {
+    static func tooMany(_ detail: String) -> Problem {
         refusal(
             Problem(.tooManyRequests, detail, headers: [.retryAfter: "\(Limits.retryAfterSeconds)"]), "too_many")
     }
 
-    private func refusal(_ problem: Problem, _ reason: String) -> Problem {
+    static func refusal(_ problem: Problem, _ reason: String) -> Problem {
         Counter(label: "subledger_requests_refused_total", dimensions: [("reason", reason)]).increment()
         return problem
     }

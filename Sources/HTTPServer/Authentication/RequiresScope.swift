@@ -1,7 +1,5 @@
 import EventLog
-import HTTPTypes
 import Hummingbird
-import Metrics
 
 /// Passes requests whose `Authorization: Bearer …` is an active token whose scope includes the required one.
 struct RequiresScope<Context: RequestContext>: RouterMiddleware {
@@ -13,42 +11,14 @@ struct RequiresScope<Context: RequestContext>: RouterMiddleware {
     func handle(
         _ request: Request, context: Context, next: (Request, Context) async throws -> Response
     ) async throws -> Response {
-        guard let credentials = request.headers[.authorization] else {
-            throw refusal(.unauthorized, "token_missing", "missing bearer token", challenge: "Bearer")
-        }
-        guard let token = Self.token(credentials), let known = try await tokens.active(token) else {
-            throw refusal(
-                .unauthorized, "token_wrong", "the token is unknown or revoked",
-                challenge: "Bearer error=\"invalid_token\"")
-        }
+        let known = try await tokens.token(of: request)
         if let apps, let app = known.app, known.scope == .publishable {
-            let address = PeerAddress(CurrentConnection.channel?.remoteAddress)
-            return try await AppUser.$current.withValue(try apps.admit(request, of: app, from: address)) {
+            try apps.admit(from: PeerAddress(CurrentConnection.channel?.remoteAddress))
+            return try await AppUser.$current.withValue(try apps.user(of: request, of: app)) {
                 try await next(request, context)
             }
         }
-        let granted = known.scope
-        guard granted.includes(scope) else {
-            throw refusal(
-                .forbidden, "scope_missing",
-                "the token has scope \(granted.rawValue), but \(scope.rawValue) is required",
-                challenge: "Bearer error=\"insufficient_scope\", scope=\"\(scope.rawValue)\"")
-        }
+        guard known.scope.includes(scope) else { throw TokenCache.scopeMissing(known.scope, scope) }
         return try await next(request, context)
-    }
-
-    private static func token(_ credentials: String) -> AccessToken? {
-        guard let space = credentials.utf8.firstIndex(of: UInt8(ascii: " ")),
-            credentials[..<space].lowercased() == "bearer"
-        else { return nil }
-        return AccessToken(String(credentials[space...].drop { $0 == " " }))
-    }
-
-    /// Source: RFC 6750, section 3.
-    private func refusal(
-        _ status: HTTPResponse.Status, _ reason: String, _ detail: String, challenge: String
-    ) -> Problem {
-        Counter(label: "subledger_requests_refused_total", dimensions: [("reason", reason)]).increment()
-        return Problem(status, detail, headers: [.wwwAuthenticate: challenge])
     }
 }

@@ -51,10 +51,16 @@ extension PrivateRoutes {
     ) {
         self.init(tokens: tokens, appGate: appGate, browsers: browsers, logger: logger)
         SubscriptionRoutes(subscriptions: subscriptions, now: now).add(to: self)
-        CustomerRoutes(customers: customers, log: log, links: links, key: headKey, now: now, logger: logger)
-            .add(to: self)
+        let customerRoutes = CustomerRoutes(
+            customers: customers, log: log, links: links, key: headKey, now: now, logger: logger)
+        customerRoutes.add(to: self)
         let purchases = PurchaseReader(subscriptions: subscriptions, customers: customers, now: now)
-        HandInRoutes(sources: handIns, purchases: purchases, log: log).add(to: self)
+        let handInRoutes = HandInRoutes(sources: handIns, purchases: purchases, log: log)
+        handInRoutes.add(to: self)
+        ofApps = appGate.map { gate in
+            AppRoutes(
+                tokens: tokens, gate: gate, handIns: handInRoutes, customers: customerRoutes, logger: logger)
+        }
         ImportRoutes(importer: handIns.imports).add(to: self)
         GrantRoutes(grants: handIns.grants, now: now).add(to: self)
         EventRoutes(log: log).add(to: self)

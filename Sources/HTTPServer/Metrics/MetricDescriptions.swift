@@ -32,7 +32,7 @@ enum MetricDescriptions {
         "subledger_hand_ins_forgotten_total": "Refused receipts and unknown purchases that were removed after 30 days.",
         "subledger_http_request_seconds": "Time until the response begins, by route.",
         "subledger_http_requests_total": "Requests, by route and status of the response.",
-        "subledger_requests_refused_total": "Requests to the private listener rejected for their token.",
+        "subledger_requests_refused_total": "Requests rejected for their token, assertion or number.",
 
         // Notifications and the log.
         "subledger_account_tokens_ignored_total": "Account tokens that identify no account.",

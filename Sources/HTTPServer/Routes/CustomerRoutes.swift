@@ -31,9 +31,7 @@ struct CustomerRoutes: Sendable {
 
     func add(to routes: PrivateRoutes) {
         routes.read.get("/customers/:customerId") { request, context in try await customer(request, context) }
-        routes.apps.read.get("/customers/:customerId/entitlements") { request, context in
-            try await entitlements(request, context)
-        }
+        addOwn(to: routes.apps.read)
         routes.read.get("/customers/:customerId/explanation") { request, context in
             try await explanation(request, context)
         }
@@ -45,6 +43,13 @@ struct CustomerRoutes: Sendable {
         }
         routes.link.post("/customers/:customerId/links") { request, context in
             try await stateLinks(request, context, isComplete: false)
+        }
+    }
+
+    /// Adds the route that is for apps, too.
+    func addOwn(to routes: PrivateRoutes.Group) {
+        routes.get("/customers/:customerId/entitlements") { request, context in
+            try await entitlements(request, context)
         }
     }
 

@@ -27,12 +27,23 @@ struct HandInRoutes: Sendable {
     let sources: HandInSources
     let purchases: PurchaseReader
     let log: LogReader
+    private let receipts: Way
+    private let transactions: Way
+    private let googlePurchases: Way
     private let bodies = BodyReader()
 
     init(sources: HandInSources, purchases: PurchaseReader, log: LogReader) {
         self.sources = sources
         self.purchases = purchases
         self.log = log
+        receipts = Way(
+            source: sources.receipts, name: "receipts", bodyBytesMax: Limits.receiptBodyBytesMax,
+            largeField: "receipt")
+        transactions = Way(
+            source: sources.transactions, name: "transactions", bodyBytesMax: Limits.transactionsBodyBytesMax)
+        googlePurchases = Way(
+            source: sources.purchases, name: "purchases", configuration: " with credentials for Google Play",
+            bodyBytesMax: Limits.purchaseBodyBytesMax)
     }
 
     /// One of the ways.
@@ -59,21 +70,18 @@ struct HandInRoutes: Sendable {
     }
 
     func add(to routes: PrivateRoutes) {
-        let receipts = Way(
-            source: sources.receipts, name: "receipts", bodyBytesMax: Limits.receiptBodyBytesMax,
-            largeField: "receipt")
-        let transactions = Way(
-            source: sources.transactions, name: "transactions", bodyBytesMax: Limits.transactionsBodyBytesMax)
-        let googlePurchases = Way(
-            source: sources.purchases, name: "purchases", configuration: " with credentials for Google Play",
-            bodyBytesMax: Limits.purchaseBodyBytesMax)
+        addOwn(to: routes.apps.submit)
         routes.submit.post("/receipts") { request, _ in try await handIn(request, receipts) }
-        routes.apps.submit.post("/transactions") { request, _ in try await handIn(request, transactions) }
-        routes.apps.submit.post("/purchases") { request, _ in try await handIn(request, googlePurchases) }
         routes.submit.get("/receipts/:receiptId") { request, context in
             _ = try receipts.enabled()
             return try await find(request, context)
         }
+    }
+
+    /// Adds the routes that are for apps, too.
+    func addOwn(to routes: PrivateRoutes.Group) {
+        routes.post("/transactions") { request, _ in try await handIn(request, transactions) }
+        routes.post("/purchases") { request, _ in try await handIn(request, googlePurchases) }
     }
 
     private func handIn(_ request: Request, _ way: Way) async throws -> Response {

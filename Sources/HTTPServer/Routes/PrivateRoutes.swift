@@ -19,6 +19,8 @@ package struct PrivateRoutes {
     let apps: (submit: Group, read: Group)
     /// Routes of the console, which ask for a session themselves. They are for browsers, not part of the HTTP API.
     let console: Group
+    /// The same routes for another listener; nil if apps are refused.
+    package internal(set) var ofApps: AppRoutes?
     private let router: Router<BasicRequestContext>
     private let allowedMethods = AllowedMethods()
 

@@ -205,11 +205,25 @@ package struct Settings {
     }
 
     /// Whether people can act for customers in the console.
-    package func consoleActs() throws(SettingError) -> Bool {
-        switch text(["console", "acts"]) {
-        case "on", nil: return true
+    package func consoleActs() throws(SettingError) -> Bool { try isOn(["console", "acts"], default: true) }
+
+    /// Whether apps reach their routes on the public listener, too.
+    package func publicApps() throws(SettingError) -> Bool { try isOn(["public", "apps"], default: false) }
+
+    /// The number of listeners of a process: every one has the private listener.
+    package func listenerCount() throws(SettingError) -> Int {
+        let (roles, servesApps) = (try self.roles(), try publicApps())
+        return roles.contains(.receiver) || roles.contains(.reader) && servesApps ? 2 : 1
+    }
+
+    private func isOn(_ key: ConfigKey, default usual: Bool) throws(SettingError) -> Bool {
+        switch text(key) {
+        case "on": return true
         case "off": return false
-        case let name?: throw SettingError(description: "console acts \"\(name)\": expected on or off")
+        case nil: return usual
+        case let name?:
+            throw SettingError(
+                description: "\(key.components.joined(separator: " ")) \"\(name)\": expected on or off")
         }
     }
 

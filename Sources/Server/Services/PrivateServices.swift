@@ -12,6 +12,8 @@ package struct PrivateServices {
     let listener: Listener
     /// That of the health checks of a process that serves no backends.
     let healthPool: PostgresPool?
+    /// The routes of apps, for the public listener; nil in a process that serves no backends.
+    let apps: AppRoutes?
 
     package struct Settings {
         let address: ListenAddress
@@ -110,6 +112,7 @@ package struct PrivateServices {
                 health: [.database(LogReader(pool: pool))] + health, browsers: settings.browsers, metrics: metrics,
                 logger: logger)
         }
+        self.apps = routes.ofApps
         listener = Listener.private(
             at: settings.address, routes: routes, connectionsPerAddress: settings.connectionsPerAddress,
             identity: settings.identity, logger: logger, onListening: onListening)

@@ -9,7 +9,9 @@ import StoreClient
 
 /// The services that receive the notifications of the stores.
 package struct ReceiverServices {
-    let listener: Listener
+    let notifications: NotificationSources
+    /// What the public health check depends on. It needs no authentication, so it must not use the appender's connections.
+    let health: [HealthCheck]
     let quarantine: QuarantineIntake
     /// Fetches the keys of Google's pushes.
     let keys: StoreTransportService
@@ -18,25 +20,12 @@ package struct ReceiverServices {
     package static let quarantineBounds = QuarantineBounds.standard
 
     package struct Settings {
-        let address: ListenAddress
-        let identity: TLSIdentity?
-        let connectionsPerAddress: Int
         let quarantineMegabytes: Int?
         let quarantineDays: Int?
-        /// Called with the port once connections are accepted.
-        let onListening: @Sendable (Int) -> Void
 
-        package init(
-            address: ListenAddress, identity: TLSIdentity? = nil, connectionsPerAddress: Int,
-            quarantineMegabytes: Int? = nil, quarantineDays: Int? = nil,
-            onListening: @escaping @Sendable (Int) -> Void = { _ in }
-        ) {
-            self.address = address
-            self.identity = identity
-            self.connectionsPerAddress = connectionsPerAddress
+        package init(quarantineMegabytes: Int? = nil, quarantineDays: Int? = nil) {
             self.quarantineMegabytes = quarantineMegabytes
             self.quarantineDays = quarantineDays
-            self.onListening = onListening
         }
     }
 
@@ -61,18 +50,10 @@ package struct ReceiverServices {
             keys: GoogleSigningKeys(
                 transport: transport, addresses: googleAddresses, clock: StoreClock(date: now), logger: logger)
         )
-        let address = settings.address
-        listener = Listener.public(
-            at: address, verifier: verifying.verifier, appender: appender, quarantine: QuarantineKeeper(kept),
-            pushes: pushes,
-            // The public health check needs no authentication, so it must not use the appender's connections.
-            health: [.database(LogReader(pool: verifying.pool))] + health,
-            connectionsPerAddress: settings.connectionsPerAddress, identity: settings.identity, now: now,
-            logger: logger,
-            onListening: { port in
-                logger.info("public listener is up", metadata: ["http.address": "\(address.on(port))"])
-                settings.onListening(port)
-            })
+        notifications = NotificationSources(
+            verifier: verifying.verifier, appender: appender, quarantine: QuarantineKeeper(kept), pushes: pushes,
+            now: now)
+        self.health = [.database(LogReader(pool: verifying.pool))] + health
     }
 
     /// Logs what an operator should know before notifications are accepted.

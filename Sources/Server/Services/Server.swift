@@ -137,6 +137,11 @@ package struct Server {
             signingKeys: apps.serverAPIKeys,
             refundApps: RefundApps(apps, googleApps),
             asked: AskedApps(apps, googleApps), changes: changes, metrics: metrics, now: now, logger: logger)
+        let open = PublicServices(
+            plan.open, notifications: receiver?.notifications, apps: backends.apps,
+            health: receiver?.health
+                ?? [.database(LogReader(pool: database.pool(for: .requests, logger: logger)))],
+            logger: logger)
         let readerWatch = database.embedded.map { _ in ReaderWatch(owner: database.owner, logger: logger) }
         let pools = [readerWatch?.pool, backends.healthPool].compactMap(\.self)
         PoolMetrics(database.pools.all + pools).add(to: metrics)
@@ -148,7 +153,7 @@ package struct Server {
             DatabaseService(database: database, pools: pools),
             CertificateService(
                 identities: [
-                    roles.contains(.receiver) ? plan.receiving.identity : nil, plan.backends.identity,
+                    open == nil ? nil : plan.open.identity, plan.backends.identity,
                 ].compactMap(\.self)),
             readerWatch,
             RunService(appending?.durability) { await $0.run() },
@@ -169,7 +174,7 @@ package struct Server {
             backends.listener,
             // Stops before the listener, which waits for requests that wait for changes.
             RunService(roles.isDisjoint(with: [.reader, .poller]) ? nil : changes) { await $0.run() },
-            receiver?.listener,
+            open?.listener,
         ]
         self.services = services.compactMap(\.self)
         self.appending = appending

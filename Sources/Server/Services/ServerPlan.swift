@@ -18,6 +18,7 @@ package struct ServerPlan {
     package let googleAsking: (clock: StoreClock, budget: @Sendable (PlayRequest.Quota) -> CallBudget)?
     package let apiBudget: @Sendable (ServerAPIEndpoint, ReceiptHost) -> CallBudget
     package let verification: VerifierServices.Settings
+    package let open: PublicServices.Settings
     package let receiving: ReceiverServices.Settings
     package var backends: PrivateServices.Settings
     package let outbound: OutboundServices.Settings
@@ -29,7 +30,8 @@ package struct ServerPlan {
         apiAddresses: ServerAPIAddresses, googleAddresses: GoogleAddresses = .google,
         apiBudget: @escaping @Sendable (ServerAPIEndpoint, ReceiptHost) -> CallBudget = { $0.budget($1) },
         googleAsking: (clock: StoreClock, budget: @Sendable (PlayRequest.Quota) -> CallBudget)? = nil,
-        verification: VerifierServices.Settings, receiving: ReceiverServices.Settings,
+        verification: VerifierServices.Settings, open: PublicServices.Settings,
+        receiving: ReceiverServices.Settings = ReceiverServices.Settings(),
         backends: PrivateServices.Settings, outbound: OutboundServices.Settings? = nil
     ) {
         self.roles = roles
@@ -41,6 +43,7 @@ package struct ServerPlan {
         self.apiBudget = apiBudget
         self.googleAsking = googleAsking
         self.verification = verification
+        self.open = open
         self.receiving = receiving
         self.backends = backends
         self.outbound = outbound ?? OutboundServices.Settings()
@@ -48,6 +51,9 @@ package struct ServerPlan {
 
     /// Logs what an operator should know before the server starts.
     package func warn(rootFiles: [String], logger: Logger) {
+        if roles.contains(.reader) {
+            PublicServices.warn(open, asserted: Set(backends.assertionKeys.keys), logger: logger)
+        }
         guard roles.contains(.receiver) else { return }
         ReceiverServices.warn(about: apps, googleApps, rootFiles: rootFiles, logger: logger)
     }
@@ -64,12 +70,13 @@ extension ServerPlan {
             googleAddresses: try settings.googleAddresses(),
             verification: VerifierServices.Settings(
                 apps: apps, roots: try settings.roots(), revocationMode: try settings.revocationMode()),
-            receiving: ReceiverServices.Settings(
+            open: PublicServices.Settings(
                 address: try settings.publicAddress(),
                 identity: try settings.publicTLS().map { try TLSIdentity(files: $0, logger: logger) },
                 connectionsPerAddress: try settings.publicConnectionsPerAddress(),
-                quarantineMegabytes: try settings.quarantineMegabytes(), quarantineDays: try settings.quarantineDays(),
-                onListening: { _ in onListening() }),
+                servesApps: try settings.publicApps(), onListening: { _ in onListening() }),
+            receiving: ReceiverServices.Settings(
+                quarantineMegabytes: try settings.quarantineMegabytes(), quarantineDays: try settings.quarantineDays()),
             backends: PrivateServices.Settings(
                 address: try settings.privateAddress(),
                 identity: try settings.privateTLS().map { try TLSIdentity(files: $0, logger: logger) },

@@ -39,7 +39,7 @@ extension SimulationInStep {
             apiBudget: { _, _ in Self.callBudget },
             googleAsking: (clock: clock.storeClock, budget: { _ in Self.callBudget }),
             verification: VerifierServices.Settings(apps: apps, roots: root, revocationMode: .off),
-            receiving: ReceiverServices.Settings(
+            open: PublicServices.Settings(
                 address: ListenAddress(host: ServerSite.host, port: site?.publicPort ?? 0),
                 connectionsPerAddress: Self.connectionsMax, onListening: { publicPort.set($0) }),
             backends: PrivateServices.Settings(

@@ -79,6 +79,15 @@ struct Serve: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             """
+            Whether apps reach their routes here too, with a token of scope publishable: on or off. They hand in their \
+            users' purchases and read what these entitle to; every other route stays private. \
+            [SUBLEDGER_PUBLIC_APPS; off]
+            """, valueName: "switch"))
+    var publicApps: String?
+
+    @Option(
+        help: ArgumentHelp(
+            """
             The most megabytes of signed notifications of apps that are not configured, which are kept until their app \
             is; the oldest are dropped first. \
             [SUBLEDGER_QUARANTINE_MEGABYTES; \(ReceiverServices.quarantineBounds.bytesMax >> 20)]
@@ -153,6 +162,7 @@ struct Serve: AsyncParsableCommand {
                     (["public", "tls", "certificate"], publicTlsCertificate),
                     (["public", "tls", "key"], publicTlsKey),
                     (["public", "connections", "per", "address"], publicConnectionsPerAddress),
+                    (["public", "apps"], publicApps),
                     (["private", "connections", "per", "address"], privateConnectionsPerAddress),
                     (["quarantine", "megabytes"], quarantineMegabytes), (["quarantine", "days"], quarantineDays),
                     (["private", "host"], privateHost), (["private", "port"], privatePort),
@@ -167,10 +177,8 @@ struct Serve: AsyncParsableCommand {
     private func serve(_ settings: Settings) async throws {
         let logger = try settings.logger()
         try settings.checkFilesAreReadable()
-        // Every process has a private listener; a receiver has the public one too.
         let manager = ServiceManager(
-            environment: ProcessInfo.processInfo.environment,
-            listenerCount: try settings.roles().contains(.receiver) ? 2 : 1)
+            environment: ProcessInfo.processInfo.environment, listenerCount: try settings.listenerCount())
         var plan = try ServerPlan(settings, logger: logger, onListening: { manager?.listenerIsUp() })
         try settings.leaveRoot(logger: logger)
         plan.warn(rootFiles: settings.rootFiles, logger: logger)
