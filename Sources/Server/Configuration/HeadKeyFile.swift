@@ -18,7 +18,7 @@ package struct HeadKeyFlags: ParsableArguments {
         help: ArgumentHelp(
             """
             The name of this installation in checkpoints, of letters, digits and -._~; a new one begins a new series. \
-            [SUBLEDGER_INSTALLATION; the first 16 digits of the head key]
+            [SUBLEDGER_INSTALLATION; the first 16 digits of the public head key]
             """, valueName: "name"))
     package var installation: String?
 

@@ -43,7 +43,7 @@ struct HeadCommand: AsyncParsableCommand {
                 try await database.withConnection(.reader) { try await StreamHead.all(on: $0) }
             }
             let signer = try settings.headKey()
-            let checkpoints = verifierKey ? try settings.checkpointSigner(signer) : nil
+            let checkpoints = try verifierKey ? settings.checkpointSigner(signer) : nil
             for head in heads where app ?? head.stream.app == head.stream.app {
                 guard environment?.value ?? head.stream.environment == head.stream.environment else { continue }
                 if let checkpoints {

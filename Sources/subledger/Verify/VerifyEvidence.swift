@@ -11,9 +11,10 @@ struct VerifyEvidence: AsyncParsableCommand {
         abstract: "Verify a file of evidence, without a database and without a network.",
         discussion: """
             Checks that a key signed the checkpoint or head, that the proof of the tree or the hash chain leads from the \
-            event to it, that the body has the digest of the event, the body's signatures up to a trusted root, as of the time of signing, and that the \
-            signed OCSP responses in the file, if any, say that the certificates were good when the event was received. \
-            Prints what is proven. Exits with status 1 if something is not, and with 65 if the file is not evidence.
+            event to it, that the body has the digest of the event, the body's signatures up to a trusted root, as of the \
+            time of signing, and that the signed OCSP responses in the file, if any, say that the certificates were good \
+            when the event was received. Prints what is proven. Exits with status 1 if something is not, and with 65 if \
+            the file is not evidence.
             """)
 
     @Argument(help: "The file, or - for standard input.")
