@@ -7,7 +7,8 @@ struct DocumentationTests {
     /// The articles whose commands are run. CookbookTests runs the queries of the cookbook; all other blocks of
     /// commands are in `notRun`.
     static let run = [
-        "README", "QuickStart", "GettingStarted", "Operating", "Configuration", "Security", "Simulator", "HTTPAPI", "SQL", "Receipts",
+        "README", "QuickStart", "GettingStarted", "Operating", "Configuration", "Security", "Simulator", "HTTPAPI",
+        "SQL", "Receipts",
         "Webhooks", "Deliveries", "RefundRequests", "Evidence", "Conformance", "Export", "StoreReports",
     ]
 
