@@ -33,6 +33,7 @@ extension Change.Kind {
         case .consentRescinded: "consent withdrawn"
         case .unanswerableRequest: "refund question without a purchase"
         case .unknownOrderVoided: "unknown order taken back"
+        case .customerErased: "personal data erased"
         }
     }
 }

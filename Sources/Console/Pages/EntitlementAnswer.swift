@@ -82,7 +82,7 @@ struct EntitlementAnswer {
                 // What was taken back counts as never bought, so access ended with what was bought before.
                 let isTakenBack = explanation.because.first?.rule.effect == .removes
                 let verb = wasExpected ? "would have ended" : isTakenBack ? "counts as ended" : "ended"
-                html.text(", it \(verb) on \(ended.longText)")
+                html.text(", \(alike.isEmpty ? "it" : "access") \(verb) on \(ended.longText)")
                 writeDistance(to: ended, frame, to: &html)
             }
             if let since { html.text("\(explanation.active ? ", since" : "; it had begun on") \(since.longText)") }
