@@ -74,7 +74,7 @@ struct CheckpointTests {
     @Test("a checkpoint is three lines under the name of its stream, and is read again")
     func checkpoint() throws {
         let key = HeadKey()
-        let signed = try key.sign(Checkpoint(origin: Self.origin, size: 7, root: Self.root))
+        let signed = try key.sign(TreeCheckpoint(origin: Self.origin, size: 7, root: Self.root))
         let lines = signed.note.encoded.split(separator: "\n", omittingEmptySubsequences: false)
 
         #expect(
@@ -102,7 +102,7 @@ struct CheckpointTests {
             "subledger/test/%6/sandbox\n7\nR\n", "subledger/test/%FF/sandbox\n7\nR\n",
         ])
     func malformedCheckpoint(_ text: String) {
-        #expect(Checkpoint(text: text.replacing("R", with: Base64.text(Self.root))) == nil)
+        #expect(TreeCheckpoint(text: text.replacing("R", with: Base64.text(Self.root))) == nil)
     }
 
     @Test(
@@ -121,7 +121,7 @@ struct CheckpointTests {
     func cosignature() throws {
         let (key, witness) = (HeadKey(), HeadKey())
         let name = "witness.example/w1"
-        let signed = try key.sign(Checkpoint(origin: Self.origin, size: 7, root: Self.root))
+        let signed = try key.sign(TreeCheckpoint(origin: Self.origin, size: 7, root: Self.root))
         let line = try witness.cosign(signed.note.text, as: name, at: 1_679_315_147)
         let cosigned = signed.with([line, line])
         let witnessKey = NoteKey(name: name, key: witness.publicKey, kind: .cosignature)
@@ -149,7 +149,7 @@ struct CheckpointTests {
             return MerkleTree.root(of: leaves[first..<first + 1 << node.level])
         }
         let checkpoint = try key.sign(
-            Checkpoint(origin: Self.origin, size: 5, root: MerkleTree.root(size: 5, hash)))
+            TreeCheckpoint(origin: Self.origin, size: 5, root: MerkleTree.root(size: 5, hash)))
         for position in Int64(1)...5 {
             let proof = TreeProof(
                 position: position, hashes: MerkleTree.inclusion(of: position - 1, size: 5, hash),
@@ -171,7 +171,7 @@ struct CheckpointTests {
 
     @Test("a request to a witness is the old size, the hashes, and the checkpoint")
     func request() throws {
-        let checkpoint = try HeadKey().sign(Checkpoint(origin: Self.origin, size: 7, root: Self.root))
+        let checkpoint = try HeadKey().sign(TreeCheckpoint(origin: Self.origin, size: 7, root: Self.root))
         let request = WitnessRequest(oldSize: 3, proof: [Self.root], checkpoint: checkpoint)
         let first = WitnessRequest(oldSize: 0, proof: [], checkpoint: checkpoint)
 

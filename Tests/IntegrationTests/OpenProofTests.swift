@@ -184,7 +184,7 @@ struct OpenProofTests {
                 let size = signed.checkpoint.size
                 let forged = try HeadKey().sign(signed.checkpoint)
                 let smaller = try tree.key.sign(
-                    Checkpoint(origin: signed.checkpoint.origin, size: 200, root: signed.checkpoint.root))
+                    TreeCheckpoint(origin: signed.checkpoint.origin, size: 200, root: signed.checkpoint.root))
                 var questions = [
                     Question(check: "note", key: key, note: forged.note.encoded),
                     Question(

@@ -12,7 +12,7 @@ final class TestWitness: Sendable {
     static let time = Instant(milliseconds: seconds * 1000) ?? .earliest
 
     private struct State {
-        var cosigned: [String: Checkpoint] = [:]
+        var cosigned: [String: TreeCheckpoint] = [:]
         var requests: [String] = []
         /// Answered once instead of what is right.
         var answer: (status: Int, body: String)?

@@ -316,14 +316,14 @@ struct TreeTests {
                     try await reader.evidence(at: 601, checkpoint: signed)
                 }
                 let early = try tree.key.sign(
-                    Checkpoint(origin: signed.checkpoint.origin, size: 5, root: signed.checkpoint.root))
+                    TreeCheckpoint(origin: signed.checkpoint.origin, size: 5, root: signed.checkpoint.root))
                 await #expect(throws: EvidenceReader.Refusal.checkpointTooEarly(position: 6, size: 5)) {
                     try await reader.evidence(at: 6, checkpoint: early)
                 }
                 let unlike = EvidenceReader.Refusal.damaged("the tree does not lead from the event to the checkpoint")
                 await #expect(throws: unlike) { try await reader.evidence(at: 5, checkpoint: early) }
                 let late = try tree.key.sign(
-                    Checkpoint(origin: signed.checkpoint.origin, size: 601, root: signed.checkpoint.root))
+                    TreeCheckpoint(origin: signed.checkpoint.origin, size: 601, root: signed.checkpoint.root))
                 await #expect(throws: EvidenceReader.Refusal.checkpointTooLate(size: 601, events: 600)) {
                     try await reader.evidence(at: 5, checkpoint: late)
                 }

@@ -62,7 +62,7 @@ package struct CheckpointSigner: Sendable {
                 return kept
             }
             guard tree.size > 0 else { return nil }
-            guard let signed = try? key.sign(Checkpoint(origin: origin, size: tree.size, root: root)) else {
+            guard let signed = try? key.sign(TreeCheckpoint(origin: origin, size: tree.size, root: root)) else {
                 throw .problem(.record(record.folder))
             }
             // Before the database: a crash between them leaves a record of a checkpoint that nobody has seen, which the

@@ -79,7 +79,7 @@ package struct StreamTree: Sendable {
     /// Throws unless the tree of `size` events extends a checkpoint, and returns the proof.
     @discardableResult
     package func extend(
-        _ old: Checkpoint, to size: Int64, root: [UInt8]
+        _ old: TreeCheckpoint, to size: Int64, root: [UInt8]
     ) async throws(TreeError) -> [[UInt8]] {
         guard old.size <= size else { throw .problem(.shorter(signed: old.size, events: size)) }
         let proof = try await consistency(from: old.size, to: size)

@@ -51,7 +51,7 @@ struct TreeWalk {
 
 extension TreeWalk.Root {
     /// The root of a checkpoint that somebody kept elsewhere.
-    init(_ checkpoint: Checkpoint) {
+    init(_ checkpoint: TreeCheckpoint) {
         self.init(
             size: checkpoint.size, root: checkpoint.root, name: "the signed checkpoint of \(checkpoint.size) events")
     }

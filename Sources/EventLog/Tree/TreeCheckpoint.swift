@@ -66,7 +66,7 @@ package struct CheckpointOrigin: Sendable, Hashable {
 /// Size and root of a stream's tree.
 ///
 /// - Source: C2SP, tlog-checkpoint v1.0.0.
-package struct Checkpoint: Sendable, Hashable {
+package struct TreeCheckpoint: Sendable, Hashable {
     package let origin: CheckpointOrigin
     /// The number of events: those at positions 1 to this one.
     package let size: Int64
@@ -95,7 +95,7 @@ package struct Checkpoint: Sendable, Hashable {
 
 /// A checkpoint with its signatures.
 package struct SignedCheckpoint: Sendable, Hashable {
-    package let checkpoint: Checkpoint
+    package let checkpoint: TreeCheckpoint
     package let note: SignedNote
 
     /// - Returns: Nil if it is no note with a checkpoint of Subledger.
@@ -105,7 +105,7 @@ package struct SignedCheckpoint: Sendable, Hashable {
     }
 
     init?(note: SignedNote) {
-        guard let checkpoint = Checkpoint(text: note.text) else { return nil }
+        guard let checkpoint = TreeCheckpoint(text: note.text) else { return nil }
         self.checkpoint = checkpoint
         self.note = note
     }
@@ -122,7 +122,7 @@ package struct SignedCheckpoint: Sendable, Hashable {
         return SignedCheckpoint(checkpoint, copy)
     }
 
-    private init(_ checkpoint: Checkpoint, _ note: SignedNote) {
+    private init(_ checkpoint: TreeCheckpoint, _ note: SignedNote) {
         self.checkpoint = checkpoint
         self.note = note
     }
@@ -130,7 +130,7 @@ package struct SignedCheckpoint: Sendable, Hashable {
 
 extension HeadKey {
     /// Signs a checkpoint. Call it only for one that is proven to extend the last one, see ``CheckpointSigner``.
-    package func sign(_ checkpoint: Checkpoint) throws -> SignedCheckpoint {
+    package func sign(_ checkpoint: TreeCheckpoint) throws -> SignedCheckpoint {
         let text = checkpoint.text
         let signature = try sign(note: text, as: checkpoint.origin.text)
         guard let signed = SignedCheckpoint(note: SignedNote(text: text, signatures: [signature])) else {
