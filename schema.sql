@@ -4125,7 +4125,7 @@ comment on column analyst.grants.customer_id is 'The backend''s own id of the cu
 comment on column analyst.grants.entitlement is 'What the customer got';
 comment on column analyst.grants.starts_at is 'Inclusive';
 comment on column analyst.grants.ends_at is 'Exclusive; null without an end. Of a grant that was taken back, when it was';
-comment on column analyst.grants.given_at is 'When it was given first, by our clock';
+comment on column analyst.grants.given_at is 'When that was received, by our clock';
 comment on column analyst.grants.given_by is
   'Who gave it, or changed it last before it was taken back; null if the backend did not say';
 comment on column analyst.grants.source is 'operator for a person, in the console or by command; backend for a request of the API';
@@ -4133,7 +4133,8 @@ comment on column analyst.grants.reason is 'Why, in the words of the one who gav
 comment on column analyst.grants.revoked_at is 'When it was taken back, by our clock; null if it was not';
 comment on column analyst.grants.revoked_by is 'Who took it back; null if it was not, or the backend did not say';
 comment on column analyst.grants.revoked_because is 'Why it was taken back; null if it was not';
-comment on column analyst.grants.position is 'Position of the event that gave it first';
+comment on column analyst.grants.position is
+  'Position of the event that states it: a later statement about the grant replaces an earlier one';
 
 create or replace view analyst.customer_periods as
 with held as (

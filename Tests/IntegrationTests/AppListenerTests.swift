@@ -87,7 +87,10 @@ struct AppListenerTests {
         try await Self.withServer { server, publishable in
             for scope in TokenScope.allCases where scope != .publishable {
                 let token = try await TestBundle.token(scope, server.database)
-                let read = try await Self.send(server, token, "GET", Self.entitlements())
+                let read = try await eventually("the server knows the token") {
+                    let answer = try await Self.send(server, token, "GET", Self.entitlements())
+                    return answer.status == 401 ? nil : answer
+                }
                 let handedIn = try await Self.send(server, token, "POST", Self.handInPath, body: Self.body())
 
                 #expect(read.status == 403 && handedIn.status == 403, "\(scope)")
@@ -266,7 +269,8 @@ struct AppListenerTests {
             )
             let nobody = "GET \(Self.entitlements()) HTTP/1.1\r\nHost: x\r\n\r\n"
             let question = Self.question(token, "u-1", closing: false)
-            async let address = Self.flood(nobody, ofAddress + 1000, port, from: "127.0.0.2")
+            let start = ContinuousClock.now
+            async let address = Self.flood(nobody, ofAddress * 3, port, from: "127.0.0.2")
             async let customer = Self.flood(question, ofCustomer + 100, port, from: "127.0.0.3")
             var slowest = Duration.zero
             for number in 0..<30 {
@@ -281,7 +285,11 @@ struct AppListenerTests {
             }
             let (addressStatuses, customerStatuses) = try await (address, customer)
 
-            #expect(Set(addressStatuses.keys) == ["401", "429"], "\(addressStatuses)")
+            // A machine that sends no faster than the allowed rate does not exhaust it; PublishableTokenTests has the
+            // limit itself, by a clock of its own.
+            let allowed = Double(HTTPServer.Limits.appRequestsPerSecond) * ((ContinuousClock.now - start) / .seconds(1))
+            #expect(Set(addressStatuses.keys).isSubset(of: ["401", "429"]), "\(addressStatuses)")
+            if Double(ofAddress * 2) > allowed { #expect(addressStatuses["429"] ?? 0 > 0, "\(addressStatuses)") }
             #expect(addressStatuses["401"] ?? 0 >= ofAddress)
             #expect(Set(customerStatuses.keys) == ["404", "429"], "\(customerStatuses)")
             #expect(customerStatuses["404"] ?? 0 >= ofCustomer)

@@ -48,7 +48,7 @@ struct GrantTests {
                 from analyst.grants
                 """)
 
-            #expect(listed == ["g-1 2019-12-20 case 1 1"])
+            #expect(listed == ["g-1 2019-12-20 case 1 2"])
             #expect(first.status == 200 && first.json["duplicate"] as? Bool == false, "\(first.body)")
             #expect(second.json["duplicate"] as? Bool == true)
             #expect(other.status == 409)

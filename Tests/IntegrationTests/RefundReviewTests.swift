@@ -113,7 +113,7 @@ struct RefundReviewTests {
             let counted = try await bundle.server.sql(
                 "select concat_ws(' ', store, reason, requests, answered, open) from analyst.refund_requests")
 
-            #expect(listed == ["google unknown GPA.1 7 1 accepted policy DECLINE 24:00:00"])
+            #expect(listed == ["google unknown GPA.1 7 1 accepted policy DECLINE 1 day"])
             #expect(counted == ["google 7 1 1 1"])
             #expect(stated.status == 200, "\(stated.body)")
             #expect(waiting.json["state"] as? String == "waiting", "\(waiting.body)")

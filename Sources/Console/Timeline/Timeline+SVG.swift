@@ -99,7 +99,9 @@ extension Timeline {
     private func writeAccess(_ page: Address, to html: inout HTMLWriter) {
         let refunded = subscription.refunded.map { (period: $0, isRemoved: true) }
         let access = subscription.access.map { (period: $0, isRemoved: false) }
-        for group in joined(refunded + access, { max($0.period.start, span.lowerBound) }) {
+        // What ended before the picture begins is not at its edge.
+        let shown = (refunded + access).filter { $0.period.end > span.lowerBound }
+        for group in joined(shown, { max($0.period.start, span.lowerBound) }) {
             guard let first = group.first, let last = group.last else { continue }
             let (start, end) = (x(first.period.start), x(group.map(\.period.end).max() ?? last.period.end))
             let width = max(end - start, 2)

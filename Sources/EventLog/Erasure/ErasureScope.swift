@@ -10,6 +10,8 @@ package struct ErasureScope: Sendable {
         package let stream: StreamKey
         /// Whether it is of the app that the operator named.
         let isOfApp: Bool
+        /// Everything that leads to the person.
+        fileprivate var known: Set<CustomerKey> = []
         /// What is the person's alone, in all streams. Of subscriptions, only purchase tokens: Apple's numbers name no person.
         package internal(set) var keys: Set<CustomerKey> = []
         /// Ids that led to the person and are somebody else's now, or have always been.
@@ -83,11 +85,13 @@ extension ErasureScope {
 
     /// Gives all parts the ids of all, without those that are another customer's in any of them.
     mutating func share() {
+        let known = parts.reduce(into: Set<CustomerKey>()) { $0.formUnion($1.known) }
         let kept = parts.reduce(into: Set<CustomerKey>()) { $0.formUnion($1.kept) }
         let keys = parts.reduce(into: Set<CustomerKey>()) { $0.formUnion($1.keys) }.subtracting(kept)
         for index in parts.indices {
             parts[index].keys = keys
             parts[index].kept = kept
+            parts[index].known = known
         }
     }
 }
@@ -128,15 +132,22 @@ extension ErasureScope.Part {
         {
             keys.insert(CustomerKey(.subscription, try row.value(at: 0)))
         }
+        self.known = known
         kept.formUnion(try await others(known, on: connection, deadline: deadline))
     }
 
-    /// Those of some ids that are another customer's in this stream.
+    /// Those of some ids that are a customer's in this stream who is not the person.
     func others(
         _ keys: Set<CustomerKey>, on connection: PostgresConnection, deadline: ContinuousClock.Instant
     ) async throws(PostgresError) -> Set<CustomerKey> {
         var others: Set<CustomerKey> = []
-        for row in try await connection.query(ErasureScope.Statements.others, parameters(keys), deadline: deadline) {
+        let ordered = keys.sorted()
+        let checked = [
+            Parameter.array(ordered.map(\.kind.rawValue)), Parameter.array(ordered.map(\.id.text)),
+        ]
+        for row in try await connection.query(
+            ErasureScope.Statements.others, parameters(known) + checked, deadline: deadline)
+        {
             guard let kind = CustomerKey.Kind(rawValue: try row.value(at: 0)) else { continue }
             others.insert(CustomerKey(kind, try row.value(at: 1)))
         }
@@ -247,24 +258,24 @@ extension ErasureScope {
             group by kind, id
             """)
 
-        /// Those of the ids that are another customer's, or were before and are nobody's now.
+        /// Those of the ids `$5` and `$6` that lead to other customers, or to nobody alone.
         static let others = Statement(
             "erasure_others",
             """
             with \(customers)
-            select distinct asked.kind, asked.id
-            from asked
+            select checked.kind, checked.id
+            from unnest($5::text[], $6::text[]) as checked (kind, id)
             where exists (
                 select
                 from subledger.customer_identity as identity
                 where identity.stream_id = $1
-                  and identity.kind = asked.kind
-                  and identity.id = asked.id
+                  and identity.kind = checked.kind
+                  and identity.id = checked.id
                   and identity.ends_at = 'infinity'
                   and (identity.customer_kind, identity.customer_id)
                     not in (select customer_kind, customer_id from customer)
               )
-              or asked.kind = 'account' and asked.id in (select account_token from shared)
+              or checked.kind = 'account' and checked.id in (select account_token from shared)
             """)
 
         static let longTokens = Statement(
