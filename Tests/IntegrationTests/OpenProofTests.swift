@@ -117,7 +117,6 @@ struct OpenProofTests {
                 for (question, answer) in zip(questions, answers) where answer != "accepted" {
                     Issue.record("\(answer): \(question)")
                 }
-                print("Go accepted \(answers.filter { $0 == "accepted" }.count) of \(questions.count) answers")
             }
         }
     }
@@ -126,7 +125,7 @@ struct OpenProofTests {
         "after a change of the log with the whole chain, tree and checkpoint made again, nothing leads from what was signed",
         arguments: [
             ("rewritten", ChainTests.rewritten), ("inserted", ChainTests.insertion), ("swapped", ChainTests.swap),
-            ("removed", ChainTests.removal),
+            ("removed", ChainTests.removal + "; update subledger.stream_head set position = position - 1"),
             ("body exchanged", "update subledger.event set body = '{}', body_sha256 = sha256('{}') where position = 9"),
             ("revocation changed", "update subledger.event set revocation = 'pending' where position = 9"),
             ("truncated and grown", "delete from subledger.event where position > 10"),
@@ -157,8 +156,11 @@ struct OpenProofTests {
                 // What the log has now, under the checkpoint that somebody kept.
                 var other = try await Self.record(tree, store, 9, under: old)
                 var questions = [growth, other]
-                other.digest = honest.digest
-                questions.append(other)
+                // With the same neighbours, what was kept is still proven: only the event itself is another one.
+                if !["rewritten", "body exchanged", "revocation changed"].contains(name) {
+                    other.digest = honest.digest
+                    questions.append(other)
+                }
                 if name != "truncated and grown" { questions.append(moved) }
 
                 let answers = try await GoProgram.answers([honest] + questions)
@@ -166,7 +168,6 @@ struct OpenProofTests {
                 #expect(refusal == .fork(signed: 400), "\(name): \(refusal.map(\.description) ?? "signed")")
                 #expect(answers.first == "accepted", "what was kept is still proven: \(answers)")
                 #expect(answers.dropFirst().allSatisfy { $0.hasPrefix("refused: ") }, "\(name): \(answers)")
-                print("\(name): \(answers)")
                 let own = Question(check: "note", key: key, note: new.note.encoded)
                 #expect(try await GoProgram.answers([own]) == ["accepted"])
             }
@@ -219,7 +220,6 @@ struct OpenProofTests {
                 let accepted = zip(questions, answers.dropFirst()).filter { $1 == "accepted" }
                 #expect(accepted.isEmpty, "\(accepted)")
                 #expect(answers.count == questions.count + 1)
-                print("Go refused \(answers.filter { $0.hasPrefix("refused") }.count) of \(questions.count) changes")
             }
         }
     }

@@ -278,7 +278,9 @@ struct TreeTests {
                 for position in [Int64(1), 2, 3, 20, 256, 257, 600] {
                     let evidence = try await reader.evidence(at: position, checkpoint: signed)
                     let text = Self.text(evidence)
-                    #expect(try await Self.problem(text, tree) == nil, "\(position)")
+                    // What follows the simulated events are copies of them, whose keys are not those of their bodies.
+                    let problem = try await Self.problem(text, tree)
+                    #expect(position < 100 ? problem == nil : problem?.contains("dedupe_key") == true, "\(position)")
                     #expect(text.contains(#""evidence":2"#) && !text.contains(#""digests""#))
                 }
                 let evidence = try await reader.evidence(at: 2, checkpoint: signed)
@@ -289,13 +291,13 @@ struct TreeTests {
                     return
                 }
                 #expect(proof.hashes.count == 10)
-                let size = "sandbox\\n600\\n"
+                let size = "sandbox\(Self.newline)600\(Self.newline)"
                 let changes = [
                     ("a hash", Base64.text(proof.hashes[3]), Base64.text(proof.hashes[4]), "proof: "),
-                    ("the index", "index 1\\n", "index 2\\n", "proof: "),
+                    ("the index", "index 1\(Self.newline)", "index 2\(Self.newline)", "proof: "),
                     ("the position", #"{"position":2,"#, #"{"position":3,"#, "proof: "),
-                    ("the size", size, "sandbox\\n599\\n", "checkpoint: "),
-                    ("the stream", "sandbox\\n600", "production\\n600", "checkpoint: "),
+                    ("the size", size, "sandbox\(Self.newline)599\(Self.newline)", "checkpoint: "),
+                    ("the stream", "sandbox\(Self.newline)600", "production\(Self.newline)600", "checkpoint: "),
                     ("the time", "\(evidence.receivedAt)", "2031-01-01T00:00:00.000Z", "proof: "),
                     ("the digest", Hex.text(evidence.event.bodyDigest), Hex.text(other.event.bodyDigest), "proof: "),
                     ("the form", "tlog-proof@v1", "tlog-proof@v2", "unreadable"),
@@ -337,7 +339,10 @@ struct TreeTests {
         return writer.text
     }
 
-    private static func json(_ text: String) -> String { text.replacing("\n", with: "\\n") }
+    private static func json(_ text: String) -> String { text.replacing("\n", with: newline) }
+
+    /// As a JSON text has it.
+    private static let newline = "\\u000a"
 
     private static func problem(_ text: String, _ tree: TreeLog) async throws -> String? {
         guard let evidence = EvidenceFile(json: try JSONDocument(Array(text.utf8)).root) else { return "unreadable" }

@@ -79,6 +79,10 @@ extension ErasureScope {
             }
             if known == before { break }
         }
+        // Also if events name it that are no purchase yet.
+        if key.kind != .subscription {
+            for index in scope.parts.indices { scope.parts[index].keys.insert(key) }
+        }
         scope.share()
         return scope
     }
