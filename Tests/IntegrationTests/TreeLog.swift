@@ -99,7 +99,7 @@ struct TreeLog {
                   facts, defects, body, body_sha256, chain_id, revocation, chain
                 )
                 select stream_id, number, received_at, occurred_at, source, type, subtype, kind,
-                  sha256(int8send(number)), fingerprint, facts, defects, body, body_sha256, chain_id, revocation, chain
+                  sha256(uuid_send(gen_random_uuid())), fingerprint, facts, defects, body, body_sha256, chain_id, revocation, chain
                 from subledger.event
                 cross join generate_series(
                   (select max(position) + 1 from subledger.event), $1::bigint) as made (number)
