@@ -80,6 +80,7 @@ class Run:
         problems = []
         try:
             self._driver = Driver(command, self._event, self._show)
+            server.catch_up = self._driver.catch_up
             keys = self._scenario.get("keys", ["server"])
             answer = self._send(
                 "setup", base=server.base, token=server.TOKEN, app=server.app,
@@ -105,9 +106,10 @@ class Run:
     def _event(self, event):
         if event["event"] != "finished":
             raise Broken(f"unknown event {event['event']}")
-        if event.get("text") not in self._server.stored:
-            name = self._server.texts.get(event.get("text"), {}).get("name", "an unknown text")
-            self._server.violate("store-before-finish", f"{name} was finished before the server had stored it")
+        with self._server.lock:
+            if event.get("text") not in self._server.stored:
+                name = self._server.texts.get(event.get("text"), {}).get("name", "an unknown text")
+                self._server.violate("store-before-finish", f"{name} was finished before the server had stored it")
 
     # MARK: - Steps
 
