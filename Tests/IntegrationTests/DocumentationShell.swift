@@ -21,7 +21,7 @@ final class DocumentationShell {
     private static let mark: Character = "\u{1E}"
 
     init(article: String) throws {
-        folder = "/tmp/sl-docs-\(getpid())-\(article)"
+        folder = "\(TestFolder.root)/docs-\(getpid())-\(article)"
         publicPort = try Self.freePort()
         privatePort = try Self.freePort()
         try FileManager.default.createDirectory(

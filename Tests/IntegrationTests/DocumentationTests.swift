@@ -1,5 +1,6 @@
 import Foundation
 import Subscriptions
+import TestSupport
 import Testing
 
 @Suite("README and the articles match the product", .serialized)
@@ -220,7 +221,7 @@ struct DocumentationTests {
 
     @Test("docc converts the catalog without a warning", .enabled(if: docc != nil, "docc is not installed"))
     func catalog() throws {
-        let folder = "/tmp/sl-docs-\(getpid())-docc"
+        let folder = TestFolder.path("docc")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let result = try Process.run(
             URL(fileURLWithPath: try #require(Self.docc)),

@@ -94,7 +94,8 @@ struct GoogleAnswerKeyTests {
             [
                 "--in-step", "--store", "google", "--seed", "11", "--subscriptions",
                 "\(PlayStory.allCases.count)", "--lose", "0.3", "--order", "shuffled", "--duplicate", "0.2",
-                "--expected", file, "--database-url", try #require(database.environment()["SUBLEDGER_DATABASE_URL"]),
+                "--store-faults", "0.05", "--expected", file, "--database-url",
+                try #require(database.environment()["SUBLEDGER_DATABASE_URL"]),
             ], limit: 300)
 
         #expect(run.status == 0, "\(run.output)\(run.error)")

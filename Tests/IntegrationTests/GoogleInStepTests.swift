@@ -4,13 +4,13 @@ import Testing
 
 @Suite("store-simulator --in-step with Google Play")
 struct GoogleInStepTests {
-    /// The first run uses all stories of Google Play.
+    /// GoogleAnswerKeyTests uses all stories of Google Play; in full, the first run does as well.
     @Test(
         "every answer about Google Play is right in the end, and every purchase is acknowledged in time",
         arguments: [
             [
-                "--store", "google", "--subscriptions", "42", "--lose", "0.3", "--order", "shuffled", "--duplicate",
-                "0.2", "--store-faults", "0.05", "--restore",
+                "--store", "google", "--subscriptions", "\(TestScale.count(14, full: 42))", "--lose", "0.3", "--order",
+                "shuffled", "--duplicate", "0.2", "--store-faults", "0.05", "--restore",
             ],
             [
                 "--store", "both", "--subscriptions", "8", "--lose", "0.3", "--order", "shuffled", "--duplicate", "0.2",

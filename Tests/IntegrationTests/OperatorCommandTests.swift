@@ -50,7 +50,7 @@ struct OperatorCommandTests {
         #expect(difference.output.contains(#""table":"subscription","change":"changed","field":"auto_renew""#))
         #expect(
             difference.output.split(separator: "\n").last
-                == "not the same: streams 1, events 3, rows 3, subscriptions 3")
+                == "not the same: streams 1, events 3, rows 3, subscriptions 3", "\(difference.output)")
         let rebuilt = try run("rebuild", "--app", V1Body.app, "--environment", "Production")
         #expect(rebuilt.status == 0, "\(rebuilt.error)")
         #expect(rebuilt.output == "rebuilt: streams 1, events 3, rows replaced 6\n")

@@ -88,7 +88,8 @@ struct SimulateCommandTests {
             let stories = "shared-device,upgrade-by-another-user,account-token-set-late,users-of-apple-account,family,"
             let compared = try ServerProcess.simulate(
                 [
-                    "--stories", stories + "transfer,token-and-link,link-moved", "--subscriptions", "40",
+                    "--stories", stories + "transfer,token-and-link,link-moved",
+                    "--subscriptions", "\(TestScale.count(16, full: 40))",
                     "--format", "both", "--order", order, "--duplicate", "0.2", "--ownership", policy, "--compare",
                     reading,
                 ] + app + posting, limit: 200)

@@ -7,11 +7,14 @@ struct ProjectionTable {
     private let key: [SQL]
     /// Whether the first of these columns is the subscription of the row.
     private let isBySubscription: Bool
+    /// Whether the poller claims and records checks in the rows.
+    let isWrittenByPoller: Bool
 
-    private init(name: SQL, key: [SQL], isBySubscription: Bool = true) {
+    private init(name: SQL, key: [SQL], isBySubscription: Bool = true, isWrittenByPoller: Bool = false) {
         self.name = name
         self.key = key
         self.isBySubscription = isBySubscription
+        self.isWrittenByPoller = isWrittenByPoller
     }
 
     static let subscription = ProjectionTable(name: "subscription", key: ["original_transaction_id"])
@@ -20,7 +23,8 @@ struct ProjectionTable {
         name: "access_period", key: ["original_transaction_id", "transaction_id", "cause"])
     static let refundedPeriod = ProjectionTable(
         name: "refunded_period", key: ["original_transaction_id", "transaction_id"])
-    static let checkSchedule = ProjectionTable(name: "check_schedule", key: ["original_transaction_id"])
+    static let checkSchedule = ProjectionTable(
+        name: "check_schedule", key: ["original_transaction_id"], isWrittenByPoller: true)
     static let customerEdge = ProjectionTable(name: "customer_edge", key: ["original_transaction_id", "kind", "id"])
     static let customerLink = ProjectionTable(
         name: "customer_link", key: ["backend_customer_id", "position", "kind", "id"], isBySubscription: false)

@@ -15,7 +15,7 @@ enum DifferenceStatements {
           primary key (stream_id, original_transaction_id, place, row_key)
         );
         comment on table subledger_rebuild.difference is 'Rows that a rebuild would change';
-        grant select, insert on subledger_rebuild.difference to subledger_projector
+        grant select, insert, delete on subledger_rebuild.difference to subledger_projector
         """
 
     /// The statements that compare one table.
@@ -24,10 +24,23 @@ enum DifferenceStatements {
         let isSame: Statement
         /// Records the rows that differ.
         let record: Statement
+        /// Forgets the rows that were recorded.
+        let forget: Statement
+        /// How often the rows are compared before a difference counts. The poller claims and records checks at any time,
+        /// so a row of the schedule may have changed since its claim was copied.
+        let passes: Int
 
         init(_ table: ProjectionTable, _ place: SQL, isSame: Statement) {
             self.isSame = isSame
             let name = table.name
+            passes = table.isWrittenByPoller ? 3 : 1
+            forget = Statement(
+                "difference_forget_\(name)",
+                """
+                delete from subledger_rebuild.difference
+                where stream_id = $1
+                  and relation = '\(name)'
+                """)
             record = Statement(
                 "difference_record_\(name)",
                 """

@@ -74,13 +74,18 @@ extension ProjectionRebuild {
             guard let position = try await livePosition(streams[index]) else { continue }
             // The projection may have advanced meanwhile. Both sides must have folded the same events.
             try await catchUp(&streams, index, through: position, onProgress)
-            for statement in [RebuildStatements.restoreChecks, RebuildStatements.restoreClaims] {
-                _ = try await query(Step(statement, [id]), Limits.tableWaitMax)
-            }
             for table in DifferenceStatements.tables {
-                let isSame = try await query(Step(table.isSame, [id]), Limits.tableWaitMax)
-                if try isSame[0].value(Bool.self, at: 0) { continue }
-                _ = try await query(Step(table.record, [id]), Limits.tableWaitMax)
+                for pass in 1...table.passes {
+                    if table.passes > 1 {
+                        for statement in [RebuildStatements.restoreChecks, RebuildStatements.restoreClaims] {
+                            _ = try await query(Step(statement, [id]), Limits.tableWaitMax)
+                        }
+                    }
+                    if pass > 1 { _ = try await query(Step(table.forget, [id]), Limits.tableWaitMax) }
+                    let isSame = try await query(Step(table.isSame, [id]), Limits.tableWaitMax)
+                    if try isSame[0].value(Bool.self, at: 0) { break }
+                    _ = try await query(Step(table.record, [id]), Limits.tableWaitMax)
+                }
             }
             comparison.streams += 1
             comparison.eventsFolded += streams[index].folded

@@ -151,9 +151,9 @@ enum RebuildStatements {
         set asking_until = live.asking_until
         from subledger.check_schedule as live
         where live.stream_id = $1
-          and live.asking_until is not null
           and check_schedule.stream_id = $1
           and check_schedule.original_transaction_id = live.original_transaction_id
+          and check_schedule.asking_until is distinct from live.asking_until
         """)
 
     static let workAsProjector = Statement("rebuild_work_as_projector", "set local role subledger_projector")
