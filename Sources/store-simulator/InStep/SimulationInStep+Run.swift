@@ -83,7 +83,7 @@ extension SimulationInStep {
             return courses
         }
 
-        /// - Parameter end: The last instant; nil for the end of both courses.
+        /// - Parameter end: The last instant, by which everything that is due is done; nil for the end of both courses.
         func pass(
             _ courses: Courses, until end: Instant?, _ onStep: @Sendable (Instant) -> Void
         ) async throws -> Courses {
@@ -95,6 +95,11 @@ extension SimulationInStep {
                 if courses.apple?.next == now { try await courses.apple?.step(to: now) }
                 if courses.google?.next == now { try await courses.google?.step(to: now) }
                 onStep(now)
+            }
+            if let end {
+                clock.set(end)
+                if courses.apple?.next != nil { try await courses.apple?.step(to: end) }
+                if courses.google?.next != nil { try await courses.google?.step(to: end) }
             }
             return courses
         }
