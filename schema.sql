@@ -6478,30 +6478,57 @@ comment on column analyst.store_report_rows.fields is
 
 create or replace function analyst.report_differences_in(apple_zone text)
 returns table (
-  store text, day date, product_id text, country text, currency text, event text, order_id text,
+  report text, store text, day date, product_id text, country text, currency text, event text, order_id text,
   reported_units numeric, our_units numeric, reported_amount numeric, our_amount numeric, reason text,
   reported_lines text[], our_purchases text[]
 )
 language sql stable parallel safe as $$
 with covered as (
-  select distinct case kind when 'apple_sales' then 'apple' else 'google' end as store, day::date as day
+  select distinct
+    kind as report, case when kind like 'apple%' then 'apple' else 'google' end as store, day::date as day
   from analyst.store_reports
   cross join generate_series(first_day, last_day, interval '1 day') as day
   where replaced_at is null
-    and kind in ('apple_sales', 'google_sales')
+    and kind in ('apple_sales', 'apple_subscriber', 'google_sales', 'google_earnings')
+), named as materialized (
+  -- Reports of subscriptions name products by Apple's number, which those of sales have beside the product id.
+  select distinct on (apple_id) apple_id, product_id
+  from analyst.store_report_rows
+  where apple_id is not null
+    and product_id is not null
+  order by apple_id, day desc
 ), line as (
   select
-    store, day, product_id, country, currency, case event when 'sale' then event else 'refund' end as event, units, amount,
-    name || ':' || line as place, coalesce(order_id, '') as order_id
-  from analyst.store_report_rows
-  where kind in ('apple_sales', 'google_sales')
-    and event in ('sale', 'refund', 'partial_refund')
-    and amount <> 0
+    found.kind as report, found.store, found.day,
+    coalesce(found.product_id, named.product_id, found.apple_id) as product_id, found.country, found.currency, said.event, said.units, found.amount, found.name || ':' || found.line as place,
+    coalesce(found.order_id, '') as order_id
+  from analyst.store_report_rows as found
+  left join named on found.product_id is null and named.apple_id = found.apple_id
+  cross join lateral (
+    select
+      case
+        when found.event in ('sale', 'Charge') then 'sale'
+        when found.event in ('refund', 'partial_refund', 'Charge refund') then 'refund'
+      end as event,
+      case
+        when found.kind <> 'google_earnings' then found.units
+        when found.event = 'Charge' then 1
+        when lower(found.fields ->> 'refund type') = 'full' then -1
+        else 0
+      end as units
+  ) as said
+  where found.kind in ('apple_sales', 'apple_subscriber', 'google_sales', 'google_earnings')
+    and said.event is not null
+    and found.amount <> 0
 ), payment as (
   select
     analyst.store(detail.original_transaction_id) as store, detail.product_id,
     analyst.country(detail.storefront) as country, detail.currency, detail.price, detail.refund, detail.revocation_date,
     detail.refunded_amount, detail.purchase_date, detail.transaction_id,
+    -- What of the price is not tax; null if the store does not say it.
+    case when detail.price > 0 then 1 - detail.tax / detail.price end as untaxed,
+    coalesce(detail.type, 'Auto-Renewable Subscription') = 'Auto-Renewable Subscription'
+      and detail.expires_date is not null as renews,
     case
       when analyst.store(detail.original_transaction_id) = 'apple' then coalesce(bought.quantity, 1)
       else 1
@@ -6512,11 +6539,32 @@ with covered as (
     and detail.price is distinct from 0
 ), ours as (
   select
+    wanted.report,
     payment.store,
-    (entry.at at time zone case payment.store when 'apple' then apple_zone else 'UTC' end)::date as day,
-    payment.product_id, payment.country, payment.currency, entry.event, entry.units, entry.amount,
+    (
+      entry.at at time zone case wanted.report
+        when 'google_sales' then 'UTC'
+        when 'google_earnings' then 'America/Los_Angeles'
+        else apple_zone
+      end
+    )::date as day,
+    payment.product_id, payment.country, payment.currency, entry.event, entry.units,
+    case wanted.report when 'google_earnings' then round(entry.amount * payment.untaxed, 3) else entry.amount end
+      as amount,
     payment.transaction_id, case payment.store when 'google' then payment.transaction_id else '' end as order_id
   from payment
+  join (
+    select distinct report, store
+    from covered
+  ) as wanted
+    on wanted.store = payment.store
+    and (
+      wanted.report <> 'apple_subscriber'
+      or payment.renews and payment.product_id in (
+        select product_id
+        from named
+      )
+    )
   cross join lateral (
     values
       ('sale', payment.purchase_date, payment.units, payment.price),
@@ -6528,29 +6576,34 @@ with covered as (
   where entry.at is not null
 ), reported as (
   select
-    store, event, order_id, min(day) as day, min(product_id) as product_id, min(country) as country,
+    report, store, event, order_id, min(day) as day, min(product_id) as product_id, min(country) as country,
     min(currency) as currency, sum(units) as units, sum(amount) as amount, array_agg(place order by place) as places
   from line
-  group by store, event, order_id,
+  group by report, store, event, order_id,
     -- An order is compared as such, whatever else is said about it.
     case order_id when '' then day end, case order_id when '' then product_id end,
     case order_id when '' then country end, case order_id when '' then currency end
 ), counted as (
   select
-    store, event, order_id, min(day) as day, min(product_id) as product_id, min(country) as country,
+    report, store, event, order_id, min(day) as day, min(product_id) as product_id, min(country) as country,
     min(currency) as currency, sum(units) as units,
     -- One unknown price makes the sum unknown.
     case when count(amount) = count(*) then sum(amount) end as amount,
     array_agg(transaction_id order by transaction_id) as purchases
   from ours
-  where exists (select from covered where covered.store = ours.store and covered.day = ours.day)
+  where exists (select from covered where covered.report = ours.report and covered.day = ours.day)
     or ours.order_id <> '' and exists (
-      select from line where line.order_id = ours.order_id and line.event = ours.event
+      select
+      from line
+      where line.report = ours.report
+        and line.order_id = ours.order_id
+        and line.event = ours.event
     )
-  group by store, event, order_id, case order_id when '' then day end, case order_id when '' then product_id end,
+  group by report, store, event, order_id, case order_id when '' then day end, case order_id when '' then product_id end,
     case order_id when '' then country end, case order_id when '' then currency end
 ), compared as (
   select
+    coalesce(reported.report, counted.report) as report,
     coalesce(reported.store, counted.store) as store,
     coalesce(reported.day, counted.day) as day,
     coalesce(reported.product_id, counted.product_id) as product_id,
@@ -6572,7 +6625,7 @@ with covered as (
     coalesce(counted.purchases, '{}') as our_purchases
   from reported
   full join counted
-    on counted.store = reported.store
+    on counted.report = reported.report
     and counted.event = reported.event
     and counted.order_id = reported.order_id
     and (
@@ -6592,13 +6645,14 @@ with covered as (
   where not is_reported
     or not is_ours
     or reported_units <> our_units
-    or reported_amount <> our_amount
+    -- Earnings are rounded by Google, and the part of them that is no tax here.
+    or abs(reported_amount - our_amount) > case report when 'google_earnings' then 0.01 else 0 end
     or has_other_country
     or has_other_currency
     or has_other_product
 )
 select
-  different.store, different.day, different.product_id, different.country, different.currency, different.event,
+  different.report, different.store, different.day, different.product_id, different.country, different.currency, different.event,
   nullif(different.order_id, ''), different.reported_units, different.our_units, different.reported_amount,
   different.our_amount,
   case
@@ -6613,7 +6667,7 @@ select
         when not different.is_reported and different.day > (
           select max(covered.day) - 3
           from covered
-          where covered.store = 'google'
+          where covered.report = different.report
         ) then 'not_reported_yet'
         when not different.is_reported then 'not_reported'
         when different.has_other_product then 'other_product'
@@ -6626,7 +6680,7 @@ select
     when exists (
       select
       from different as other
-      where other.store = different.store
+      where other.report = different.report
         and other.event = different.event
         and other.product_id = different.product_id
         and other.country is not distinct from different.country
@@ -6638,7 +6692,7 @@ select
     when exists (
       select
       from different as other
-      where other.store = different.store
+      where other.report = different.report
         and other.event = different.event
         and other.product_id = different.product_id
         and other.day = different.day
@@ -6649,11 +6703,12 @@ select
       select
       from analyst.store_reports as earlier
       join subledger.store_report_row as row using (name, sha256)
+      left join named on named.apple_id = row.apple_id
       where earlier.replaced_at is not null
-        and earlier.kind = 'apple_sales'
+        and earlier.kind = different.report
         and row.day = different.day
         and row.event = different.event
-        and row.product_id = different.product_id
+        and coalesce(row.product_id, named.product_id) = different.product_id
         and row.country is not distinct from different.country
         and row.currency = different.currency
       group by earlier.sha256
@@ -6666,30 +6721,27 @@ from different
 $$;
 
 comment on function analyst.report_differences_in is
-  'Where the stores'' sales reports and the ledger differ, on the days of which a report was imported: Apple''s by '
-  'day, '
-  'product, country and currency, Google''s by order. Of environment production, without what costs nothing. '
-  'apple_zone is '
-  'the time zone of the days in Apple''s reports; those of Google Play are UTC. reason: unknown_product, no event '
-  'of the log '
-  'has it; unknown_order, none has this order; not_reported, the report lacks it; not_reported_yet, the same in '
-  'its last '
-  'three days; other_product, other_country, other_currency, other_amount; neighbouring_day, the day before or after '
-  'differs by as much in the other direction, so the time zone or the hour of processing does; restated, an '
-  'earlier file of '
-  'the same name agreed; unexplained. our_purchases are the transactions of the ledger behind the row, '
-  'reported_lines those '
+  'Where the stores'' reports and the ledger differ, on the days of which a report was imported: Apple''s Sales and '
+  'Subscriber reports by day, product, country and currency, Google''s estimated sales and earnings by order. Of '
+  'environment production, without what costs nothing. apple_zone is the time zone of the days in Apple''s reports; '
+  'those of Google Play are UTC, and Pacific Time in earnings. reason: unknown_product, no event of the log has it; '
+  'unknown_order, none has this order; not_reported, the report lacks it; not_reported_yet, the same in its last three '
+  'days; other_product, other_country, other_currency, other_amount; neighbouring_day, the day before or after differs '
+  'by as much in the other direction, so the time zone or the hour of processing does; restated, an earlier file of the '
+  'same name agreed; unexplained. our_purchases are the transactions of the ledger behind the row, reported_lines those '
   'of the files';
 
 create or replace view analyst.report_differences as
 select
-  store, day, product_id, country, currency, event, order_id, reported_units, our_units, reported_amount, our_amount,
+  report, store, day, product_id, country, currency, event, order_id, reported_units, our_units, reported_amount, our_amount,
   reason, reported_lines, our_purchases
 from analyst.report_differences_in('America/Los_Angeles');
 
 comment on view analyst.report_differences is
-  'Where the stores'' sales reports and the ledger differ; Apple''s days are those of Pacific Time, see '
+  'Where the stores'' reports and the ledger differ; Apple''s days are those of Pacific Time, see '
   'report_differences_in. Empty if all agree';
+comment on column analyst.report_differences.report is
+  'apple_sales, apple_subscriber, google_sales or google_earnings';
 comment on column analyst.report_differences.day is 'By the store''s calendar';
 comment on column analyst.report_differences.country is 'ISO 3166-1 alpha-3';
 comment on column analyst.report_differences.event is 'sale or refund';
@@ -6697,9 +6749,10 @@ comment on column analyst.report_differences.order_id is
   'Order of Google Play; null for Apple, whose reports name none';
 comment on column analyst.report_differences.reported_units is 'Negative for refunds';
 comment on column analyst.report_differences.our_units is 'Negative for refunds';
-comment on column analyst.report_differences.reported_amount is 'In the currency unit';
+comment on column analyst.report_differences.reported_amount is
+  'In the currency unit; without taxes in google_earnings';
 comment on column analyst.report_differences.our_amount is
-  'In the currency unit; null if the price of a purchase is unknown, as in V1';
+  'In the currency unit; null if the price of a purchase is unknown, as in V1, or for google_earnings the tax in it';
 comment on column analyst.report_differences.reason is 'See report_differences_in';
 comment on column analyst.report_differences.reported_lines is 'Name of the file and line';
 comment on column analyst.report_differences.our_purchases is 'Their transaction ids';

@@ -88,10 +88,13 @@ package enum Limits {
     /// receive 503 at once, as the others do later: they must not hold the listener's connections.
     static let quarantineWaitingMax = 16
     /// Hand-ins of a customer, to each of the addresses: a restore of hundreds of purchases, and then one per second. And how
-    /// many customers are counted at a time.
+    /// many customers are counted at a time. A request counts as one for each ten signed texts, of which a list has at most 100:
+    /// each is verified and looked up by itself.
     static let handInBurstMax = 300
     static let handInsPerSecond = 1
     static let handInCustomersMax = 50_000
+    static let handInTexts = 10
+    static let handInTextsCounted = 100
     /// Signatures of offers for one app: a signature takes less than a millisecond, and an app needs one for each customer who
     /// looks at an offer.
     static let offerSignaturesPerSecond = 100

@@ -297,6 +297,52 @@ struct AppListenerTests {
         }
     }
 
+    @Test(
+        "a flood of one customer's hand-ins of 100 texts each gets 429; notifications and other questions are answered")
+    func floodOfTexts() async throws {
+        try await Self.withServer { server, token in
+            let texts = Array(repeating: "\"\(DeviceText.transaction())\"", count: 100).joined(separator: ",")
+            let body = Array("{\"signedTransaction\":[\(texts)]}".utf8)
+            let burst = HTTPServer.Limits.handInBurstMax / 10
+            let start = ContinuousClock.now
+            async let flood = withThrowingTaskGroup(of: [Int].self) { group in
+                for _ in 0..<4 {
+                    group.addTask {
+                        var statuses: [Int] = []
+                        for _ in 0..<burst / 2 {
+                            statuses += [
+                                try await Self.send(server, token, "POST", Self.handInPath, body: body).status
+                            ]
+                        }
+                        return statuses
+                    }
+                }
+                return try await group.reduce([], +)
+            }
+            var slowest = Duration.zero
+            for number in 0..<30 {
+                let begun = ContinuousClock.now
+                let customer = "w-\(number)"
+                let other = try await Self.send(
+                    server, token, "GET", Self.entitlements(customer), customer: customer)
+                let body = SignedBody.make(
+                    uuid: UUID().uuidString.lowercased(), signedAt: 1_757_000_000_000 + Int64(number))
+                let notified = try await server.apple.post(body)
+                slowest = max(slowest, ContinuousClock.now - begun)
+                #expect(other.status == 404)
+                #expect(notified.status == 200)
+            }
+            let statuses = try await flood
+
+            let accepted = statuses.count { $0 == 200 }
+            let refilled = Int((ContinuousClock.now - start) / .seconds(10)) + 1
+            #expect(Set(statuses).isSubset(of: [200, 429]), "\(statuses)")
+            #expect(statuses.count == burst * 2)
+            #expect(accepted >= burst && accepted <= burst + refilled, "\(accepted) accepted, \(refilled) refilled")
+            #expect(slowest < .seconds(10), "\(slowest)")
+        }
+    }
+
     // MARK: - The setting
 
     @Test("a setting that is neither on nor off is refused in words")

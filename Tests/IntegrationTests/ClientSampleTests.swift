@@ -76,7 +76,7 @@ struct ClientSampleTests {
         ]
     }
 
-    @Test("it buys, loses its network, restarts, restores and says what is active, which the server has as well")
+    @Test("it buys, loses its network, restarts, restores and says what is active, which the console shows as well")
     func session() async throws {
         let folder = TestFolder.path("sample")
         defer { try? FileManager.default.removeItem(atPath: folder) }
@@ -99,7 +99,8 @@ struct ClientSampleTests {
             ).output.trimmingCharacters(in: .whitespacesAndNewlines)
         }
         let publishable = try token("--scope", "publishable", "--app", Self.app)
-        let reader = HTTPClient(port: ports.private, token: try token("--scope", "read"))
+        let reading = try token("--scope", "read")
+        let reader = HTTPClient(port: ports.private, token: reading)
         let keySet = try #require(try await reader.get("/.well-known/jwks.json").json["keys"] as? [[String: Any]])
         let user = UUID().uuidString.lowercased()
         let begun = Date().timeIntervalSince1970
@@ -140,6 +141,10 @@ struct ClientSampleTests {
         try await send(["do": "state"])
         try sample.end()
         let stored = try await reader.get("/customers/\(user)/entitlements?app=\(Self.app)&as=link")
+        let browser = ConsoleBrowser(port: ports.private)
+        let page = try await browser.get(
+            "/console/customers/\(user)?as=link&stream=production%3A\(Self.app)",
+            cookie: try await browser.login(reading))
         server.signal(SIGTERM)
         try await server.hasEnded()
 
@@ -157,5 +162,9 @@ struct ClientSampleTests {
             ], "\(server.log)")
         let names = (stored.json["entitlements"] as? [[String: Any]])?.compactMap { $0["entitlement"] as? String }
         #expect(names == ["monthly", "yearly"], "\(stored.body)")
+        #expect(page.status == 200)
+        // In a sentence for each, or in one for both.
+        #expect(page.body.contains(/monthly (is|and yearly are) active until/), "\(page.body)")
+        #expect(page.body.contains(/(yearly is|monthly and yearly are) active until/), "\(page.body)")
     }
 }

@@ -7,7 +7,7 @@ import Testing
 
 @Suite("Logins to the console")
 struct ConsoleLoginTests {
-    private static let open: Set = [
+    static let open: Set = [
         "GET /console/console.css", "GET /console/console.js", "GET /console/login", "POST /console/login",
     ]
 
@@ -154,10 +154,14 @@ struct ConsoleLoginTests {
     }
 
     @Test(
-        "tokens that cannot read, wrong tokens and other texts do not log in", arguments: ["", "slt_", "x", "submit"])
+        "tokens that cannot read, wrong tokens and other texts do not log in",
+        arguments: ["", "slt_", "x", "submit", "publishable"])
     func refused(_ text: String) async throws {
         try await TestBundle.withServer { server in
-            let token = text == "submit" ? try await TestBundle.token(.submit, server.database) : text
+            let scope = TokenScope(rawValue: text)
+            let app = scope == .publishable ? "com.example.app" : nil
+            let token =
+                if let scope { try await TestBundle.token(scope, server.database, app: app) } else { text }
             let page = try await server.browser.post("/console/login", [("token", token)])
 
             #expect(page.status == 403)

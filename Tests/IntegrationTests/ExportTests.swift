@@ -90,6 +90,96 @@ struct ExportTests {
             return count
         }
 
+        /// The figures that differ: those of queries over lines of the layout of RevenueCat, of which the last one of each
+        /// purchase counts, and those of the analyst views.
+        func differences(_ lines: [String]) async throws -> [String] {
+            let connection = try await TestCluster.connect(log.database)
+            let rows = try await connection.query(
+                Statement(
+                    "revenuecat",
+                    """
+                    with purchase as materialized (
+                      select distinct on (original_store_transaction_id, store_transaction_id) found.*
+                      from unnest($1::jsonb[]) with ordinality as exported (line, number)
+                      cross join lateral jsonb_to_record(exported.line) as found (
+                        original_store_transaction_id text, store_transaction_id text, start_time timestamp,
+                        effective_end_time timestamp, refunded_at timestamp, is_auto_renewable boolean,
+                        is_trial_period boolean, is_trial_conversion boolean, is_sandbox boolean, ownership_type text,
+                        purchased_currency text, price_in_purchased_currency numeric, price_in_usd numeric,
+                        renewal_number integer
+                      )
+                      order by original_store_transaction_id, store_transaction_id, exported.number desc
+                    ),
+                    day as (
+                      select generate_series(min(start_time), max(start_time), interval '1 day')::date as day
+                      from purchase
+                    ),
+                    theirs as (
+                      select 'active ' || day as figure, count(distinct original_store_transaction_id)::numeric as value
+                      from day
+                      join purchase
+                        on start_time <= day
+                        and (effective_end_time > day or effective_end_time is null)
+                        and is_auto_renewable
+                        and not is_trial_period
+                        and ownership_type = 'PURCHASED'
+                      group by day
+                      union all
+                      select 'revenue ' || purchased_currency, sum(price_in_purchased_currency)
+                      from purchase
+                      where ownership_type = 'PURCHASED'
+                      group by purchased_currency
+                      union all
+                      select 'refunds', count(*)
+                      from purchase
+                      where refunded_at is not null
+                      union all
+                      select 'conversions', count(*)
+                      from purchase
+                      where is_trial_conversion
+                        and refunded_at is null
+                      union all
+                      select 'dollars', sum(price_in_usd)
+                      from purchase
+                      where purchased_currency in ('USD', 'EUR')
+                    ),
+                    ours as (
+                      select 'active ' || day as figure, sum(paying + in_grace)::numeric as value
+                      from analyst.active_subscriptions
+                      join day using (day)
+                      group by day
+                      union all
+                      select 'revenue ' || currency, sum(price - coalesce(refunded_amount, 0))
+                      from analyst.revenue_detail
+                      where price is not null
+                      group by currency
+                      union all
+                      select 'refunds', count(*)
+                      from analyst.refund_rate_detail
+                      where refund is not null
+                      union all
+                      select 'conversions', sum(conversions)
+                      from analyst.movements
+                      union all
+                      select 'dollars', sum((price - coalesce(refunded_amount, 0)) * case currency when 'EUR' then 2 else 1 end)
+                      from analyst.revenue_detail
+                      where currency in ('USD', 'EUR')
+                    )
+                    select concat_ws(' ', figure, theirs.value, ours.value), theirs.value is distinct from ours.value
+                    from theirs
+                    full join ours using (figure)
+                    where coalesce(theirs.value, ours.value) <> 0
+                    """), [.array(lines)], deadline: .now + .seconds(60))
+            let found: [(text: String, isDifferent: Bool)] = try rows.map {
+                (try $0.value(at: 0), try $0.value(at: 1))
+            }
+            await connection.close()
+            for figure in ["active", "revenue", "refunds", "conversions", "dollars"] {
+                #expect(found.contains { $0.text.hasPrefix(figure) }, "\(figure)")
+            }
+            return found.filter(\.isDifferent).map(\.text)
+        }
+
         /// The tables that differ.
         func different() async throws -> [String] {
             var different: [String] = []
@@ -233,6 +323,113 @@ struct ExportTests {
                     FileManager.default.contents(atPath: "\(warehouse.folder)/export-000001/\(name)")
                         == FileManager.default.contents(atPath: "\(whole)/export-000001/\(name)"), "\(name)")
             }
+        }
+    }
+
+    /// Runs a command that may mount file systems, which end with it. Other users than root need a namespace of their own.
+    private static let mounting = ["unshare", "--mount"] + (geteuid() == 0 ? [] : ["--map-root-user"])
+    private static let canMount =
+        (try? Process.run(command: mounting + ["mount", "-t", "tmpfs", "tmpfs", "/mnt"]))?.status == 0
+
+    @Test(
+        "on a full disk, an export ends with one line, and goes on where it ended once there is room",
+        .enabled(if: canMount, "needs the right to mount a small file system"))
+    func fullDisk() async throws {
+        try await withWarehouse { warehouse in
+            try await warehouse.log.append(try await SimulatedLog.deliveries(subscriptions: 8))
+            await warehouse.log.projector.foldAllStreams()
+            let flags = ["--rows-per-file", "20"]
+            let whole = TestFolder.path("export-whole")
+            defer { try? FileManager.default.removeItem(atPath: whole) }
+            #expect(try warehouse.export(flags, to: whole).status == 0)
+            let export = "\(whole)/export-000001"
+            let names = try FileManager.default.contentsOfDirectory(atPath: export).sorted()
+            let pages = try names.reduce(0) { pages, name in
+                pages + (try #require(FileManager.default.contents(atPath: "\(export)/\(name)")).count + 4095) / 4096
+            }
+            // Half of that fits, until the third run. The file system ends with the script, which copies what was exported.
+            let script = """
+                mount -t tmpfs -o size=\(pages * 2)k tmpfs "$1"
+                for run in 1 2 3; do
+                    if [ $run = 3 ]; then mount -o remount,size=64m tmpfs "$1"; fi
+                    "$3" export --to "$1" --rows-per-file 20 >/dev/null 2>"$2/error$run"
+                    echo $? >"$2/status$run"
+                done
+                cp -r "$1/export-000001" "$2"
+                """
+            let (full, kept) = (TestFolder.path("export-full"), warehouse.folder)
+            defer { try? FileManager.default.removeItem(atPath: full) }
+            for folder in [full, kept] {
+                try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+            }
+            let ended = try Process.run(
+                command: Self.mounting + ["sh", "-c", script, "sh", full, kept, ServerProcess.executable.path],
+                environment: ProcessInfo.processInfo.environment.merging(warehouse.database.environment()) { $1 })
+            #expect(ended.status == 0, "\(ended.errorText)")
+
+            func text(_ name: String) throws -> String {
+                try String(contentsOfFile: "\(kept)/\(name)", encoding: .utf8)
+            }
+            for run in 1...2 {
+                let error = try text("error\(run)")
+                #expect(try text("status\(run)") == "69\n")
+                #expect(
+                    error.wholeMatch(of: /subledger: cannot write [^\n]+: No space left on device\n/) != nil, "\(error)"
+                )
+                #expect(error.hasPrefix("subledger: cannot write \(full)/export-000001.partial/"), "\(error)")
+            }
+            #expect(try text("status3") == "0\n")
+            #expect(try FileManager.default.contentsOfDirectory(atPath: "\(kept)/export-000001").sorted() == names)
+            for name in names where name != "manifest.json" {
+                #expect(
+                    FileManager.default.contents(atPath: "\(kept)/export-000001/\(name)")
+                        == FileManager.default.contents(atPath: "\(export)/\(name)"), "\(name)")
+            }
+        }
+    }
+
+    /// The columns of RevenueCat's transaction export, version 5, as its documentation lists them.
+    private static let revenueCatColumns = """
+        rc_original_app_user_id,rc_last_seen_app_user_id_alias,country,country_source,product_identifier,\
+        product_display_name,product_duration,start_time,end_time,grace_period_end_time,effective_end_time,store,\
+        is_auto_renewable,is_trial_period,is_in_intro_offer_period,is_sandbox,price_in_usd,purchase_price_in_usd,\
+        takehome_percentage,tax_percentage,commission_percentage,store_transaction_id,original_store_transaction_id,\
+        refunded_at,unsubscribe_detected_at,billing_issues_detected_at,purchased_currency,price_in_purchased_currency,\
+        purchase_price_in_purchased_currency,entitlement_identifiers,renewal_number,is_trial_conversion,\
+        presented_offering,ownership_type,reserved_subscriber_attributes,custom_subscriber_attributes,platform,\
+        experiment_id,experiment_variant,updated_at,offer,offer_type,first_seen_time,auto_resume_time
+        """
+
+    @Test("as RevenueCat's export, the figures that its queries compute are those of the analyst views")
+    func revenueCat() async throws {
+        try await withWarehouse { warehouse in
+            let deliveries = try await SimulatedLog.deliveries(environment: .production)
+            let flags = ["--as", "revenuecat-v5", "--format", "jsonl"]
+            try await warehouse.log.configure(Product.all(of: V1Body.app), of: V1Body.app)
+            try await warehouse.database.script(
+                "insert into subledger.exchange_rate (currency, day, per_euro) "
+                    + "select 'USD', day, 2 from generate_series(date '2015-01-01', '2035-01-01', interval '7 days') as day"
+            )
+            try await warehouse.log.append(deliveries.dropLast(20))
+            await warehouse.log.projector.foldAllStreams()
+            let first = try warehouse.export(flags)
+            #expect(first.status == 0, "\(first.error)")
+            #expect(try warehouse.export(flags).output == "nothing new since export 1\n")
+            try await warehouse.log.append(deliveries.suffix(20))
+            await warehouse.log.projector.foldAllStreams()
+            #expect(try warehouse.export(flags).status == 0)
+
+            let lines = try warehouse.lines(.revenueCat)
+            let names = try JSONDocument(Array(try #require(lines.first).utf8)).root.members.compactMap(\.key.string)
+            #expect(names == Self.revenueCatColumns.split(separator: ",").map(String.init))
+            #expect(ImportLayout(header: names) == .revenueCat)
+            #expect(try await warehouse.differences(lines) == [])
+
+            let other = try warehouse.export(["--format", "jsonl"])
+            #expect(other.status == 65)
+            #expect(
+                other.error
+                    == "subledger: export 2 is as revenuecat-v5: use the same --as, or another folder\n")
         }
     }
 

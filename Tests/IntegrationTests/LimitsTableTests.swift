@@ -39,7 +39,9 @@ struct LimitsTableTests {
             "\(Int(StoreClient.Limits.refusedHandInsKept / .seconds(86_400))) days",
         "rows of an import": "\(HTTP.importRowsMax), \(bytes(HTTP.importBodyBytesMax))",
         "questions to stores of an import": seconds(HTTP.importWaitMax),
-        "hand-ins of a customer": "\(HTTP.handInBurstMax), then \(HTTP.handInsPerSecond)/s",
+        "hand-ins of a customer":
+            "\(HTTP.handInBurstMax), then \(HTTP.handInsPerSecond)/s; a request counts as one for each "
+            + "\(HTTP.handInTexts) signed texts",
         "requests of an app's user": "\(HTTP.userRequestBurstMax), then \(HTTP.userRequestsPerSecond)/s",
         "requests of apps from one address": "\(HTTP.appRequestBurstMax), then \(HTTP.appRequestsPerSecond)/s",
         "requests of apps at a time, public":

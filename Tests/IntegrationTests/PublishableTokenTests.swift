@@ -71,6 +71,13 @@ struct PublishableTokenTests {
                 }
             }
             #expect(seen == Self.opened)
+            // The console's pages know sessions only.
+            for page in server.pages where page.hasPrefix("GET ") && !ConsoleLoginTests.open.contains(page) {
+                let path = String(page.dropFirst(4)).replacing(/\{[^}]*\}/, with: "1").replacing("**", with: "x")
+                // The client follows the redirect to the login.
+                let answer = try await Self.send(server, token, "GET", path + "?stream=a%3Ab")
+                #expect(answer.body.contains("type=\"password\""), "\(page)")
+            }
         }
     }
 
@@ -141,6 +148,36 @@ struct PublishableTokenTests {
         }
     }
 
+    @Test("the backend of one of two apps cannot make assertions for the other one's users")
+    func otherBackend() async throws {
+        let apps = [Self.app, "com.example.other"]
+        let secrets = [AssertionText.secret, "the secret of another app's backend, 32 b"]
+        var keys: [String: AssertionKeys] = [:]
+        for (app, secret) in zip(apps, secrets) {
+            keys[app] = try #require(AssertionKeys(secrets: [secret], publicKeys: []))
+        }
+        try await TestBundle.withServer(
+            apps: apps.map { App(bundleId: $0) }, roots: SignedBody.roots, assertions: keys
+        ) { server in
+            // Both before the server reads the tokens.
+            var tokens: [String] = []
+            for app in apps { tokens.append(try await TestBundle.token(.publishable, server.database, app: app)) }
+            for (number, app) in apps.enumerated() {
+                let path = "/customers/u-1/entitlements?app=\(app)&environment=sandbox"
+                func answer(_ secret: String) async throws -> HTTPAnswer {
+                    try await Self.send(
+                        server, tokens[number], "GET", path, assertion: AssertionText.hs256(secret: secret))
+                }
+                let own = try await answer(secrets[number])
+                let foreign = try await answer(secrets[1 - number])
+
+                #expect(own.status == 404, "\(own.body)")
+                #expect(foreign.status == 401)
+                #expect(foreign.json["detail"] as? String == "none of the app's keys signed the assertion")
+            }
+        }
+    }
+
     @Test("requests are limited by address and by customer")
     func limits() throws {
         let keys = try #require(AssertionKeys(secrets: [AssertionText.secret], publicKeys: []))
@@ -168,7 +205,7 @@ struct PublishableTokenTests {
         #expect(status("w", from: 51) == 200)
     }
 
-    @Test("a publishable token needs an app, and no other token has one; it does not log in to the console")
+    @Test("a publishable token needs an app, and no other token has one")
     func command() async throws {
         let folder = TestFolder.path("publishable")
         defer { try? FileManager.default.removeItem(atPath: folder) }

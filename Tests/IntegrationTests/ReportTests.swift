@@ -39,11 +39,12 @@ struct ReportTests {
         }
 
         /// Each as `day product country event reported ours reason`.
-        func differences(_ more: [String] = []) throws -> [String] {
+        func differences(_ more: [String] = [], of report: String? = nil) throws -> [String] {
             let result = try run(["differences"] + more)
             #expect(result.status == (result.output.isEmpty ? 0 : 1), "\(result.error)")
-            return try result.output.split(separator: "\n").map { line in
+            return try result.output.split(separator: "\n").compactMap { line in
                 let json = try JSONDocument(Array(line.utf8)).root
+                guard report == nil || json["report"]?.string == report else { return nil }
                 func text(_ key: StaticString) -> String { json[key]?.string ?? json[key]?.numberText ?? "-" }
                 return
                     "\(text("day")) \(text("product_id")) \(text("country")) \(text("event")) \(text("reported_units")) \(text("our_units")) \(text("reason"))"
@@ -127,6 +128,119 @@ struct ReportTests {
             // The corrected files count, and the ledger agrees with them.
             try ledger.add(reports)
             #expect(try ledger.differences() == [])
+        }
+    }
+
+    @Test("the Subscriber report is compared too, by Apple's numbers of the products")
+    func subscribers() async throws {
+        try await withEveryStory { ledger, reports in
+            let renewing = Set(
+                try await ledger.database.lines(
+                    """
+                    select distinct product_id
+                    from subledger.transaction
+                    where coalesce(type, 'Auto-Renewable Subscription') = 'Auto-Renewable Subscription'
+                      and expires_date is not null
+                    """))
+            // The report has whole purchases and refunds of subscriptions; free ones are not compared.
+            let entries = reports.entries.filter { renewing.contains($0.productId) && $0.price > 0 && $0.units != 0 }
+            let header = [
+                "Event Date", "Subscription Apple ID", "Customer Price", "Customer Currency", "Developer Proceeds",
+                "Proceeds Currency", "Country", "Subscriber ID", "Refund", "Units",
+            ]
+            func write(_ entries: some Collection<SalesReports.Entry>) throws -> String {
+                let rows = entries.map { entry in
+                    let day = SalesReports.day(entry.at)
+                    return [
+                        "\(day.prefix(4))-\(day.dropFirst(4).prefix(2))-\(day.suffix(2))",
+                        SalesReports.appleId(of: entry.productId), "\(Decimal(entry.price) / 1000)", entry.currency,
+                        "1",
+                        entry.currency, entry.country, "1", entry.units < 0 ? "Yes" : "", "\(abs(entry.units))",
+                    ]
+                }
+                return try ledger.write(
+                    ([header] + rows).map { $0.joined(separator: "\t") }.joined(separator: "\n") + "\n",
+                    "Subscriber_85000000_V1_3.txt")
+            }
+            /// Those of refunds in part are in no such report.
+            func differences() throws -> [String] {
+                try ledger.differences(of: "apple_subscriber").filter { !$0.contains(" refund 0 0 ") }
+            }
+            #expect(entries.count > 50 && entries.contains { $0.units < 0 })
+
+            // Without a sales report, nothing says which product a number is.
+            #expect(try ledger.run(["import", try write(entries)]).status == 0)
+            let unnamed = try differences()
+            #expect(!unnamed.isEmpty && unnamed.allSatisfy { $0.hasSuffix(" unknown_product") }, "\(unnamed)")
+            try ledger.add(reports)
+            #expect(try differences() == [])
+            #expect(try ledger.differences(of: "apple_sales") == [])
+
+            let first = try #require(entries.first)
+            let alike = entries.filter {
+                $0.productId == first.productId && $0.country == first.country && $0.units > 0
+                    && SalesReports.day($0.at) == SalesReports.day(first.at)
+            }
+            #expect(try ledger.run(["import", try write([first] + entries)]).status == 0)
+            let doubled = try differences()
+            #expect(doubled.count == 1)
+            #expect(doubled.first?.contains(" sale \(alike.count + 1) \(alike.count) ") == true, "\(doubled)")
+        }
+    }
+
+    @Test("Google's earnings are compared by order, and their amounts where the tax is known")
+    func earnings() async throws {
+        try await withLedger { ledger in
+            // Orders 1 and 3 agree; of 2, the tax is not known; 4 has another amount, 5 is not reported, 6 was refunded here
+            // alone, 7 in part, and 9 is not known here.
+            try await ledger.database.script(
+                """
+                insert into subledger.stream (stream_id, app, environment) values (1, 'com.example.reader', 'production');
+                insert into subledger.transaction (
+                  stream_id, original_transaction_id, transaction_id, product_id, purchase_date, expires_date,
+                  revocation_date, revocation_type, revocation_reason, refunded_price, is_upgraded, positions, type,
+                  storefront, price, currency, tax
+                )
+                select 1, 'token-that-is-longer-than-any-number-of-apple-' || number, 'GPA.3300-0000-0000-0000' || number,
+                  'pro', at, at + interval '1 month', revoked_at, refund, case when refund is not null then 0 end,
+                  refunded, false, '{1}', 'Auto-Renewable Subscription', 'DE', 9990, 'EUR', tax
+                from (
+                  values
+                    (1, timestamptz '2026-10-01 12:00Z', timestamptz '2026-10-04 12:00Z', 'REFUND_FULL', null, bigint '1595'),
+                    (2, '2026-10-02 12:00Z', null, null, null, null),
+                    -- The day before, in Pacific Time.
+                    (3, '2026-11-01 04:00Z', null, null, null, 1595),
+                    (4, '2026-10-04 12:00Z', null, null, null, 1595),
+                    (5, '2026-10-05 12:00Z', null, null, null, 1595),
+                    (6, '2026-10-06 12:00Z', '2026-10-07 12:00Z', 'REFUND_FULL', null, 1595),
+                    (7, '2026-10-07 12:00Z', '2026-10-08 12:00Z', 'REFUND_AMOUNT', bigint '4995', 1595)
+                ) as bought (number, at, revoked_at, refund, refunded, tax)
+                """)
+            let header =
+                "Description,Transaction Date,Transaction Type,Refund Type,Product id,Sku Id,Buyer Country,Buyer Currency,"
+                + "Amount (Buyer Currency),Merchant Currency,Amount (Merchant Currency)"
+            func row(_ order: Int, _ day: Int, _ amount: String, _ type: String = "Charge", _ refund: String = "")
+                -> String
+            {
+                "GPA.3300-0000-0000-0000\(order),\"Oct \(day), 2026\",\(type),\(refund),com.example.reader,pro,DE,EUR,"
+                    + "\(amount),EUR,\(amount)"
+            }
+            let rows = [
+                row(1, 1, "8.39"), row(1, 1, "-1.26", "Google fee"), row(1, 4, "-8.40", "Charge refund", "Full"),
+                row(2, 2, "8.39"), row(3, 31, "8.40"), row(4, 4, "7.00"), row(6, 6, "8.39"), row(7, 7, "8.39"),
+                row(7, 8, "-4.20", "Charge refund", "Partial"), row(9, 9, "8.39"),
+            ]
+            let path = try ledger.write(
+                ([header] + rows).joined(separator: "\n") + "\n", "earnings_202610_1234-5.csv")
+            #expect(
+                try ledger.run(["import", path]).output.hasPrefix(
+                    "google_earnings earnings_202610_1234-5, 2026-10-01 to 2026-10-31: 10 rows"))
+
+            #expect(
+                try ledger.differences(of: "google_earnings") == [
+                    "2026-10-04 pro DEU sale 1 1 other_amount", "2026-10-05 pro DEU sale 0 1 not_reported",
+                    "2026-10-07 pro DEU refund 0 -1 not_reported", "2026-10-09 pro DEU sale 1 0 unknown_order",
+                ])
         }
     }
 

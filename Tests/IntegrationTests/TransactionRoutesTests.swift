@@ -1,4 +1,5 @@
 import AppStore
+import Encoding
 import Simulation
 import TestSupport
 import Testing
@@ -66,9 +67,10 @@ struct TransactionRoutesTests {
     @Test("a customer may hand in hundreds of times, and then once a second")
     func rate() throws {
         let (rate, now) = (HandInRate(), ContinuousClock.now)
+        let body = try JSONDocument(Array(#"{"signedTransaction":"a"}"#.utf8)).root
         func status(_ customer: String?, _ app: String = "a", at instant: ContinuousClock.Instant) -> Int {
             do throws(Problem) {
-                try rate.admit(customer, app, at: instant)
+                try rate.admit(customer, app, body, at: instant)
                 return 200
             } catch {
                 return error.status.code
@@ -82,6 +84,34 @@ struct TransactionRoutesTests {
         #expect(status(nil, at: now) == 200)
         #expect(status("u-1", at: now + .seconds(1)) == 200)
         #expect(status("u-1", at: now + .seconds(1)) == 429)
+    }
+
+    @Test(
+        "a hand-in counts as one for each ten texts in it",
+        arguments: [
+            (#"{"receipt":"a"}"#, 1), (#"{"signedTransaction":"a"}"#, 1), (#"{"signedTransaction":[]}"#, 1),
+            (list(10), 1), (list(11), 2), (list(100), 10), (list(5000), 10),
+            (list(1, #""signedRenewalInfo":["a","a","a","a","a","a","a","a","a","a"]"#), 2),
+        ])
+    func count(_ text: String, _ count: Int) throws {
+        let body = try JSONDocument(Array(text.utf8)).root
+        let (rate, now) = (HandInRate(), ContinuousClock.now)
+        func isAdmitted(at instant: ContinuousClock.Instant) -> Bool {
+            (try? rate.admit("u-1", "a", body, at: instant)) != nil
+        }
+        let burst = HTTPServer.Limits.handInBurstMax / count
+
+        #expect(HandInRate.count(of: body) == count)
+        #expect((0..<burst).allSatisfy { _ in isAdmitted(at: now) })
+        #expect(!isAdmitted(at: now))
+        #expect(isAdmitted(at: now + .seconds(count)))
+        #expect(!isAdmitted(at: now + .seconds(count)))
+    }
+
+    /// A body with a list of texts.
+    private static func list(_ count: Int, _ more: String? = nil) -> String {
+        let texts = Array(repeating: #""a""#, count: count).joined(separator: ",")
+        return #"{"signedTransaction":[\#(texts)]\#(more.map { ",\($0)" } ?? "")}"#
     }
 
     @Test("a signed transaction becomes an event with its chain, links its purchase, and is answered with entitlements")

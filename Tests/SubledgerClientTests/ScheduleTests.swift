@@ -18,9 +18,13 @@ struct ScheduleTests {
         }
     }
 
+    /// The number of schedules; SUBLEDGER_TEST_SCHEDULES sets a larger one.
+    private static let count =
+        ProcessInfo.processInfo.environment["SUBLEDGER_TEST_SCHEDULES"].flatMap { UInt64($0) } ?? 100
+
     @Test(
         "nothing is finished before it is stored, nothing granted that no valid answer grants, nobody locked out within one",
-        arguments: stride(from: UInt64(0), to: 1000, by: 100).map { $0..<($0 + 100) })
+        arguments: stride(from: 0, to: count, by: 50).map { $0..<min($0 + 50, count) })
     func schedules(_ seeds: Range<UInt64>) async throws {
         for seed in seeds {
             var schedule = Schedule(seed: seed)

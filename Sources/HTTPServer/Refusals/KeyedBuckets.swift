@@ -14,14 +14,15 @@ final class KeyedBuckets<Key: Hashable & Sendable>: Sendable {
         self.keysMax = keysMax
     }
 
-    /// Counts a request. Returns false, and does not count it, if it is beyond the limit of its key.
-    func admit(_ key: Key, at now: ContinuousClock.Instant) -> Bool {
+    /// Counts a request, as several if `count` says so. Returns false, and does not count it, if it is beyond the limit of its
+    /// key.
+    func admit(_ key: Key, as count: Int = 1, at now: ContinuousClock.Instant) -> Bool {
         buckets.withLock { buckets in
             if buckets.count >= keysMax { buckets = buckets.filter { !$0.value.isFull(at: now) } }
             if buckets.count >= keysMax { buckets = [:] }
             var bucket = buckets[key] ?? TokenBucket(perSecond: perSecond, capacity: capacity, at: now)
             defer { buckets[key] = bucket }
-            return bucket.take(at: now)
+            return bucket.take(count, at: now)
         }
     }
 }

@@ -96,7 +96,7 @@ struct HandInRoutes: Sendable {
             // The whole answer is made here, so that the bodies of waiting requests count as held.
             return try await bodies.withJSON(of: request, bytesMax: way.bodyBytesMax) { json in
                 let customerId = try AppUser.customerId(of: json)
-                try way.rate.admit(customerId, app)
+                try way.rate.admit(customerId, app, json)
                 let result = try await source.handIn(
                     HandInRequest(
                         app: app, customerId: customerId, body: json, isOfApp: AppUser.current != nil

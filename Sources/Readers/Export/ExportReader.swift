@@ -38,7 +38,7 @@ package struct ExportReader: Sendable {
     /// A batch of a table.
     ///
     /// - Parameters:
-    ///   - table: Events, changes, subscriptions with all their rows, or ids of customers.
+    ///   - table: Events, changes, subscriptions with all their rows, ids of customers, or subscriptions with their purchases.
     ///   - number: The number of the export, the value of column `export`.
     ///   - since: What an earlier export contained, so that only later rows and what changed are read; nil for everything.
     ///   - after: Where the batch before ended; nil for the first one.
@@ -64,12 +64,8 @@ package struct ExportReader: Sendable {
             let isCustomers = table == .customers
             let key = after ?? (isCustomers ? ["", ""] : [""])
             var parameters = [Parameter(stream.id)] + key.map { Parameter($0) } + [limit]
-            var statement = isCustomers ? ExportStatements.customers : ExportStatements.subscriptions
-            if let since {
-                parameters += [Parameter(since.projected), Parameter(since.change)]
-                statement = isCustomers ? ExportStatements.changedCustomers : ExportStatements.changedSubscriptions
-            }
-            rows = try await query(statement, parameters)
+            if let since { parameters += [Parameter(since.projected), Parameter(since.change)] }
+            rows = try await query(ExportStatements.current(table, areAll: since == nil), parameters)
         }
         return try batch(rows, table, stream, number, count)
     }
@@ -77,7 +73,8 @@ package struct ExportReader: Sendable {
     private func batch(
         _ rows: RowSet, _ table: ExportTable, _ stream: ExportStream, _ number: Int64, _ count: Int
     ) throws(PostgresError) -> ExportBatch {
-        let common: [String?] = [stream.key.app, stream.key.environment.rawValue, String(number)]
+        let common: [String?] =
+            table.hasStream ? [stream.key.app, stream.key.environment.rawValue, String(number)] : []
         var found: [ExportRow] = []
         found.reserveCapacity(rows.count)
         var keys = 0
@@ -86,12 +83,14 @@ package struct ExportReader: Sendable {
             let name: String = try row.value(at: 0)
             guard let table = ExportTable(rawValue: name) else { throw PostgresError(.decoding) }
             let key = try row.array(of: String.self, at: 1).compactMap { $0 }
-            // The rows are ordered by table and then by key; every key has a row in the first table.
+            // The rows are ordered by table and then by key; every key has a row in the first table, if only one without
+            // fields.
             if table == found.first?.table ?? table, key != last {
                 keys += 1
                 last = key
             }
-            found.append(ExportRow(table: table, values: common + (try row.array(of: String.self, at: 2))))
+            let fields = try row.array(of: String.self, at: 2)
+            if !fields.isEmpty { found.append(ExportRow(table: table, values: common + fields)) }
         }
         return ExportBatch(rows: found, next: keys < count ? nil : last)
     }

@@ -44,58 +44,77 @@ enum ExportStatements {
             """)
     }
 
-    static let subscriptions = Statement(
-        "export_subscriptions",
-        """
-        with part as materialized (
-          select original_transaction_id as id
-          from subledger.subscription
-          where stream_id = $1
-            and original_transaction_id > $2
-          order by original_transaction_id
-          limit $3
-        )
-        \(subscriptionRows)
-        """)
+    /// The current rows of a table: all of them, or those of what has changed since another export.
+    static func current(_ table: ExportTable, areAll: Bool) -> Statement {
+        switch table {
+        case .customers: areAll ? customers : changedCustomers
+        case .revenueCat: areAll ? purchases : changedPurchases
+        default: areAll ? subscriptions : changedSubscriptions
+        }
+    }
 
-    /// Those with later events, and those with changes of another cause: the clock, a customer, settings.
-    static let changedSubscriptions = Statement(
-        "export_changed_subscriptions",
-        """
-        with part as materialized (
-          select id
-          from (
-            (
+    private static let subscriptions = all("subscriptions", subscriptionRows)
+    private static let changedSubscriptions = changed("subscriptions", subscriptionRows)
+    private static let purchases = all("purchases", revenueCatRows)
+    private static let changedPurchases = changed("purchases", revenueCatRows)
+
+    /// - Parameter rows: Those of the subscriptions in `part`.
+    private static func all(_ name: SQL, _ rows: SQL) -> Statement {
+        Statement(
+            "export_\(name)",
+            """
+            with part as materialized (
               select original_transaction_id as id
               from subledger.subscription
               where stream_id = $1
                 and original_transaction_id > $2
-                and position > $4
               order by original_transaction_id
               limit $3
             )
-            union
-            (
-              select subscription.original_transaction_id
+            \(rows)
+            """)
+    }
+
+    /// Those with later events, and those with changes of another cause: the clock, a customer, settings.
+    private static func changed(_ name: SQL, _ rows: SQL) -> Statement {
+        Statement(
+            "export_changed_\(name)",
+            """
+            with part as materialized (
+              select id
               from (
-                select distinct original_transaction_id
-                from subledger.change
-                where stream_id = $1
-                  and number > $5
-              ) as change
-              join subledger.subscription
-                on subscription.stream_id = $1
-                and subscription.original_transaction_id = change.original_transaction_id
-              where subscription.original_transaction_id > $2
-              order by subscription.original_transaction_id
+                (
+                  select original_transaction_id as id
+                  from subledger.subscription
+                  where stream_id = $1
+                    and original_transaction_id > $2
+                    and position > $4
+                  order by original_transaction_id
+                  limit $3
+                )
+                union
+                (
+                  select subscription.original_transaction_id
+                  from (
+                    select distinct original_transaction_id
+                    from subledger.change
+                    where stream_id = $1
+                      and number > $5
+                  ) as change
+                  join subledger.subscription
+                    on subscription.stream_id = $1
+                    and subscription.original_transaction_id = change.original_transaction_id
+                  where subscription.original_transaction_id > $2
+                  order by subscription.original_transaction_id
+                  limit $3
+                )
+              ) as changed
+              order by id
               limit $3
             )
-          ) as changed
-          order by id
-          limit $3
-        )
-        \(subscriptionRows)
-        """)
+            \(rows)
+            """)
+    }
 
     /// All rows of the subscriptions in `part`.
     private static let subscriptionRows: SQL = """
@@ -127,7 +146,7 @@ enum ExportStatements {
         """
     }
 
-    static let customers = Statement(
+    private static let customers = Statement(
         "export_customers",
         """
         with part as materialized (
@@ -143,7 +162,7 @@ enum ExportStatements {
 
     /// The ids of customers with news: the owners of changed subscriptions, and the customers whom links and changes name.
     /// An id that leads to another customer now is an id of that one.
-    static let changedCustomers = Statement(
+    private static let changedCustomers = Statement(
         "export_changed_customers",
         """
         with named as materialized (

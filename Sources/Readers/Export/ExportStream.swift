@@ -36,6 +36,29 @@ package struct ExportStream: Sendable, Hashable {
     }
 }
 
+/// Which tables an export has.
+package enum ExportLayout: String, CaseIterable, Sendable {
+    /// The log and the tables that were computed from it.
+    case subledger
+    /// One table of purchases, with the columns of a transaction export of RevenueCat, version 5.
+    case revenueCat5 = "revenuecat-v5"
+
+    package var tables: [ExportTable] {
+        switch self {
+        case .subledger: ExportTable.allCases.filter { $0 != .revenueCat }
+        case .revenueCat5: [.revenueCat]
+        }
+    }
+
+    /// The tables that are read one by one. The other rows of a subscription are read together with it.
+    package var steps: [ExportTable] {
+        switch self {
+        case .subledger: [.events, .changes, .subscriptions, .customers]
+        case .revenueCat5: [.revenueCat]
+        }
+    }
+}
+
 /// A row of an export.
 package struct ExportRow: Sendable {
     package let table: ExportTable

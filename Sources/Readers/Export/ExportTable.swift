@@ -10,15 +10,19 @@ package enum ExportTable: String, CaseIterable, Sendable {
     case refundedPeriods = "refunded_periods"
     case owners
     case customers
+    case revenueCat = "revenuecat_transactions"
 
     /// The columns of its files, in order.
-    package var columns: [ExportColumn] { ExportTable.stream + own }
+    package var columns: [ExportColumn] { hasStream ? ExportTable.stream + own : own }
+
+    /// Whether its rows begin with the columns that the reader knows: a layout of others has none of ours.
+    var hasStream: Bool { self != .revenueCat }
 
     /// Whether an export writes the current rows of what changed, which take the place of those of earlier exports. Rows of
     /// other tables never change.
     package var isVersioned: Bool { self != .events && self != .changes }
 
-    /// The columns of every table, whose values the reader knows.
+    /// App, environment and export.
     private static let stream = [ExportColumn("app"), ExportColumn("environment"), ExportColumn("export", .number)]
 
     var own: [ExportColumn] {
@@ -30,6 +34,7 @@ package enum ExportTable: String, CaseIterable, Sendable {
         case .periods, .refundedPeriods: Self.periodColumns
         case .owners: Self.ownerColumns
         case .customers: Self.customerColumns
+        case .revenueCat: Self.revenueCatColumns
         }
     }
 
@@ -114,6 +119,8 @@ package struct ExportColumn: Sendable {
         case boolean
         /// ISO 8601 with microseconds, in UTC; `infinity` and `-infinity` for no end and no beginning.
         case instant
+        /// A date and a time of day in UTC, with a blank between them and without fractions; null for no end.
+        case second
         case json
         /// A JSON array of numbers.
         case array
@@ -138,6 +145,8 @@ package struct ExportColumn: Sendable {
                   then to_char(row.\(name) at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"')
                   else row.\(name)::text end
                 """
+            case .second:
+                "case when isfinite(row.\(name)) then to_char(row.\(name) at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS') end"
             case .array: "to_json(row.\(name))::text"
             case .bytes: "encode(row.\(name), 'hex')"
             }

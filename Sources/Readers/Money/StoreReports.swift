@@ -197,6 +197,6 @@ enum ReportStatements {
         from analyst.report_differences_in($1) as difference
         where $2::text is null
           or to_char(day, 'YYYY-MM') = $2
-        order by day, store, product_id, country, currency, event, order_id
+        order by day, report, product_id, country, currency, event, order_id
         """)
 }

@@ -86,8 +86,8 @@ package struct SalesReports: Sendable {
         }
     }
 
-    /// In Pacific Time, as `20261125`.
-    private static func day(_ instant: Instant) -> String {
+    /// A day in Pacific Time, as `20261125`.
+    package static func day(_ instant: Instant) -> String {
         let date = Date(timeIntervalSince1970: Double(instant.milliseconds) / 1000)
         let parts = calendar.dateComponents([.year, .month, .day], from: date)
         return digits(parts.year, 4) + digits(parts.month, 2) + digits(parts.day, 2)
@@ -99,6 +99,11 @@ package struct SalesReports: Sendable {
     }
 
     private static func name(_ day: String) -> String { "S_D_\(vendor)_\(day).txt" }
+
+    /// Apple's number of a product.
+    package static func appleId(of productId: String) -> String {
+        "15" + digits(productId.utf8.reduce(0) { ($0 * 31 + Int($1)) % 100_000_000 }, 8)
+    }
 
     private static func content(_ entries: [Entry], of day: String) -> String {
         var lines = [header.joined(separator: "\t")]
@@ -120,7 +125,8 @@ package struct SalesReports: Sendable {
                         "APPLE", "US", entry.productId, "Example GmbH", entry.productId, "", "IAY", "\(units)",
                         amount(entry.price * 7 / 10), date, date, entry.currency,
                         countries[entry.country] ?? entry.country,
-                        entry.currency, "1500000001", (isRefund && entry.price > 0 ? "-" : "") + amount(entry.price),
+                        entry.currency, appleId(of: entry.productId),
+                        (isRefund && entry.price > 0 ? "-" : "") + amount(entry.price),
                         "",
                         "example", "", "1 Month", "Utilities", "", "iPhone", "iOS", "", "", "", "",
                     ].joined(separator: "\t"))

@@ -2,6 +2,8 @@ import ArgumentParser
 import Readers
 import Server
 
+extension ExportLayout: ExpressibleByArgument {}
+
 struct ExportCommand: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "export",
@@ -26,6 +28,13 @@ struct ExportCommand: AsyncParsableCommand {
 
     @Flag(help: "Export everything again.")
     var full = false
+
+    @Option(
+        name: .customLong("as"),
+        help: ArgumentHelp(
+            "The tables to write: subledger, or revenuecat-v5 for one table of purchases with the columns of that export.",
+            valueName: "layout"))
+    var layout = ExportLayout.subledger
 
     @Option(help: "The format of the files: csv or jsonl.")
     var format = ExportFormat.csv
@@ -56,8 +65,8 @@ struct ExportCommand: AsyncParsableCommand {
             }
             let folder = try ExportFolder(to)
             let request = ExportRun.Request(
-                app: app, environment: environment?.value, format: format, rowsPerFile: rowsPerFile, since: cursor,
-                isFull: full)
+                app: app, environment: environment?.value, layout: layout, format: format, rowsPerFile: rowsPerFile,
+                since: cursor, isFull: full)
             let outcome = try await database.withConnection(.reader) { connection in
                 try await ExportRun(folder: folder, reader: ExportReader(connection: connection), request: request)
                     .run()

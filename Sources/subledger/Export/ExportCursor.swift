@@ -6,6 +6,7 @@ import Subscriptions
 struct ExportCursor: Equatable {
     /// The number of the export that ended here.
     let export: Int64
+    let layout: ExportLayout
     /// What was exported; nil for everything.
     let app: String?
     let environment: Environment?
@@ -17,6 +18,8 @@ struct ExportCursor: Equatable {
         writer.object { writer in
             writer.member("version", Int64(1))
             writer.member("export", export)
+            // Cursors of releases before name none.
+            writer.member("layout", layout == .subledger ? nil : layout.rawValue)
             writer.member("app", app)
             writer.member("environment", environment?.rawValue)
             writer.key("streams")
@@ -41,9 +44,11 @@ struct ExportCursor: Equatable {
     }
 
     init(
-        export: Int64, app: String?, environment: Environment?, marks: [StreamKey: ExportStream.Mark]
+        export: Int64, layout: ExportLayout, app: String?, environment: Environment?,
+        marks: [StreamKey: ExportStream.Mark]
     ) {
         self.export = export
+        self.layout = layout
         self.app = app
         self.environment = environment
         self.marks = marks
@@ -53,6 +58,7 @@ struct ExportCursor: Equatable {
     init?(_ text: String) {
         guard let bytes = Base64.decode(Array(text.utf8)[...], .url), let json = try? JSONDocument(bytes).root,
             json["version"]?.int64 == 1, let export = json["export"]?.int64, export > 0,
+            let layout = ExportLayout(rawValue: json["layout"]?.string ?? ExportLayout.subledger.rawValue),
             let streams = json["streams"], streams.isArray
         else { return nil }
         var marks: [StreamKey: ExportStream.Mark] = [:]
@@ -69,7 +75,7 @@ struct ExportCursor: Equatable {
         let named = json["environment"]?.string
         let environment = named.flatMap { Environment(rawValue: $0) }
         guard named == nil || environment != nil else { return nil }
-        self.init(export: export, app: json["app"]?.string, environment: environment, marks: marks)
+        self.init(export: export, layout: layout, app: json["app"]?.string, environment: environment, marks: marks)
     }
 
     private static func digest(_ json: JSONValue?) -> [UInt8]? {

@@ -191,7 +191,7 @@ struct ExportFolder {
             }
             writer.key("rows")
             writer.object { writer in
-                for table in ExportTable.allCases {
+                for table in plan.cursor.layout.tables {
                     writer.key(table.rawValue)
                     writer.value(files.reduce(0) { $0 + ($1.table == table ? $1.rows : 0) })
                 }

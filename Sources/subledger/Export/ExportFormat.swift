@@ -34,7 +34,7 @@ enum ExportFormat: String, CaseIterable, ExpressibleByArgument, Sendable {
     private static func write(_ value: String?, _ kind: ExportColumn.Kind, to writer: inout JSONWriter) {
         guard let value else { return writer.value(rawJSON: Array("null".utf8)) }
         switch kind {
-        case .text, .instant, .bytes: writer.value(value)
+        case .text, .instant, .second, .bytes: writer.value(value)
         case .number, .boolean, .json, .array: writer.value(rawJSON: Array(value.utf8))
         }
     }

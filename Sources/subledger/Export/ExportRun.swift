@@ -10,6 +10,7 @@ struct ExportRun {
     struct Request {
         let app: String?
         let environment: Environment?
+        let layout: ExportLayout
         let format: ExportFormat
         let rowsPerFile: Int
         /// Nil to continue after the last export in the folder.
@@ -30,9 +31,6 @@ struct ExportRun {
         /// Subscriptions or customers of one query, each with dozens of rows.
         static let batchSubscriptions = 500
     }
-
-    /// The tables that are read one by one. The rows of a subscription are read together.
-    private static let steps: [ExportTable] = [.events, .changes, .subscriptions, .customers]
 
     let folder: ExportFolder
     let reader: ExportReader
@@ -56,6 +54,10 @@ struct ExportRun {
         var since = request.since
         if since == nil, let complete { since = try folder.cursor(of: complete) }
         if let since {
+            guard since.layout == request.layout else {
+                throw CommandProblem(
+                    "export \(since.export) is as \(since.layout.rawValue): use the same --as, or another folder")
+            }
             guard since.app == request.app, since.environment == request.environment else {
                 throw CommandProblem(
                     "export \(since.export) has other streams: use the same --app and --environment, or another folder")
@@ -70,7 +72,9 @@ struct ExportRun {
             format: request.format, rowsPerFile: request.rowsPerFile, since: request.isFull ? nil : since,
             startedAt: SystemClock.now(),
             cursor: ExportCursor(
-                export: number, app: request.app, environment: request.environment, marks: marks))
+                export: number, layout: request.layout, app: request.app, environment: request.environment, marks: marks
+            )
+        )
         try folder.begin(number, plan)
         return try await write(number, plan, [], streams)
     }
@@ -78,7 +82,8 @@ struct ExportRun {
     /// Refuses to finish an export with other settings than those it was begun with.
     private func check(_ plan: ExportFolder.Plan, _ export: Int64) throws {
         guard plan.format == request.format, plan.rowsPerFile == request.rowsPerFile,
-            plan.cursor.app == request.app, plan.cursor.environment == request.environment,
+            plan.cursor.layout == request.layout, plan.cursor.app == request.app,
+            plan.cursor.environment == request.environment,
             request.since ?? plan.since == plan.since, !request.isFull || plan.since == nil
         else {
             throw CommandProblem(
@@ -126,7 +131,7 @@ struct ExportRun {
             return total + stream.mark.position - (since?.position ?? 0) + stream.mark.change - (since?.change ?? 0)
         }
         for (index, stream) in streams.enumerated() {
-            for table in Self.steps {
+            for table in plan.cursor.layout.steps {
                 let last = done.last { $0.stream == index && $0.table == table }
                 if let last, last.after == nil { continue }
                 var after = last?.after
@@ -145,7 +150,7 @@ struct ExportRun {
             }
         }
         try folder.finish(export, plan, files, at: SystemClock.now())
-        let rows = ExportTable.allCases.map { table in
+        let rows = plan.cursor.layout.tables.map { table in
             (table, files.reduce(Int64(0)) { $0 + ($1.table == table ? $1.rows : 0) })
         }
         return .written(folder: folder.completeFolder(export), rows: rows)

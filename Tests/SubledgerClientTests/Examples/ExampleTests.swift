@@ -11,7 +11,10 @@ struct ExampleTests {
 
     @Test(
         "the articles contain the examples that are compiled here",
-        arguments: [("SignedAnswers", "SignedAnswerExample"), ("Client", "ClientSetupExample")])
+        arguments: [
+            ("SignedAnswers", "SignedAnswerExample"), ("Client", "ClientSetupExample"),
+            ("Client", "ClientScreenExample"),
+        ])
     func articles(_ article: String, _ example: String) throws {
         let text = try String(contentsOf: Self.catalog.appendingPathComponent("\(article).md"), encoding: .utf8)
         let file = try String(contentsOf: Self.folder.appendingPathComponent("\(example).swift"), encoding: .utf8)
