@@ -122,7 +122,7 @@ struct OutboundBundle {
         // A session knows a statement by its name.
         let connection = try await TestCluster.connect(database)
         let rows = try await connection.query(
-            Statement("test", SQL(stringLiteral: sql)), deadline: .now + .seconds(20))
+            Statement("test", SQL(stringLiteral: sql)), deadline: .now + .seconds(240))
         var values: [String] = []
         for row in rows { values.append(try row.value(at: 0)) }
         await connection.close()

@@ -134,7 +134,10 @@ private struct Senders {
 
     /// Kills the process that delivers, and waits until the other one does.
     mutating func killLeader(_ database: SharedDatabase, _ start: () throws -> ServerProcess) async throws {
-        let found = try await eventually("a process delivers") { try? await Self.holder(database) }
+        let found = try await eventually("a process delivers") {
+            try restartEnded(start)
+            return try? await Self.holder(database)
+        }
         // While the database was away, the other one can have taken over.
         if found != holder { swap(&leader, &follower) }
         leader.signal(SIGKILL)
@@ -142,10 +145,16 @@ private struct Senders {
         // As if the lease of the dead process had run out.
         try await database.script("update subledger.lease set until = clock_timestamp() where holder = '\(found)'")
         holder = try await eventually("the other one delivers") {
-            try await Self.holder(database).flatMap { $0 == found ? nil : $0 }
+            try restartEnded(start)
+            return (try? await Self.holder(database)).flatMap { $0 == found ? nil : $0 }
         }
         leader = follower
         follower = try start()
+    }
+
+    /// Starts the process that waits again, as a service manager does: if the database was away when it started, it ended.
+    private mutating func restartEnded(_ start: () throws -> ServerProcess) throws {
+        if follower.exitStatus != nil { follower = try start() }
     }
 
     /// The process whose lease has not run out.
