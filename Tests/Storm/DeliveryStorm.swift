@@ -54,9 +54,14 @@ final class DeliveryStorm: Sendable {
     /// The member `forward` of the app, in JSON.
     var forward: String { "[{\"url\":\"http://127.0.0.1:\(receiver.port)/forward\"}]" }
 
-    /// Settings of the servers.
-    static func environment(_ folder: String) -> [String: String] {
-        ["SUBLEDGER_ALLOW_PRIVATE_ENDPOINTS": "true", "SUBLEDGER_WEBHOOK_KEYS": folder + "/webhook-keys.json"]
+    /// Settings of the servers, which run as another user if this one is root.
+    static func environment(_ folder: String) throws -> [String: String] {
+        let folder = folder + "/keys"
+        try FileManager.default.createDirectory(
+            atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o777])
+        // The attributes of a new folder are masked.
+        try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: folder)
+        return ["SUBLEDGER_ALLOW_PRIVATE_ENDPOINTS": "true", "SUBLEDGER_WEBHOOK_KEYS": folder + "/webhook-keys.json"]
     }
 
     private func answer(_ request: DeliveryReceiver.Request) -> DeliveryReceiver.Reply {

@@ -25,7 +25,10 @@ struct DeliveryRun {
         try await receiver.start()
         var environment = try MeasuredServer.environment(settings.folder)
         environment["SUBLEDGER_ALLOW_PRIVATE_ENDPOINTS"] = "true"
-        environment["SUBLEDGER_WEBHOOK_KEYS"] = settings.folder.file("webhook-keys-\(UUID().uuidString).json")
+        // In a folder that the server's user may write.
+        let keys = TestFolder.path("webhook-keys.json")
+        defer { for file in [keys, keys + ".lock"] { try? FileManager.default.removeItem(atPath: file) } }
+        environment["SUBLEDGER_WEBHOOK_KEYS"] = keys
         let process = try database.server(
             "receiver,projector,reader,poller", more: environment, logFile: settings.folder.file("server.log"))
         do {
