@@ -2415,6 +2415,7 @@ create table subledger.change (
   customer_id             text,
   seats_before            integer,
   seats                   integer,
+  reason                  text,
   constraint change_pkey primary key (stream_id, number),
   constraint change_kind_check check (
     kind in (
@@ -2502,6 +2503,9 @@ comment on column subledger.change.customer_kind is
 comment on column subledger.change.customer_id is 'See ownership.customer_id';
 comment on column subledger.change.seats_before is 'For seats_changed: the number of seats before';
 comment on column subledger.change.seats is 'For seats_changed: the number of seats from now on';
+comment on column subledger.change.reason is
+  'Why there is access from the change on, or none, as explanations say it when it is published; for renewal_switched, what '
+  'follows for the end; for customer_changed, why the customer owns it. Null for other kinds, and of a former owner';
 comment on column subledger.change.next_product_id is
   'For next_product: product of the next renewal; null if it is the current one';
 
@@ -2510,7 +2514,7 @@ select
   stream.app, stream.environment, change.number, change.published_at, change.kind,
   change.original_transaction_id, change.at, change.cause, change.position, change.product_id, change.until,
   change.auto_renew, change.next_product_id, change.customer_kind, change.customer_id, change.seats_before,
-  change.seats
+  change.seats, change.reason
 from subledger.change
 join subledger.stream using (stream_id);
 
@@ -3073,7 +3077,7 @@ comment on table subledger.endpoint_attempt is 'The attempts of the last 30 days
 comment on column subledger.endpoint_attempt.attempted_at is 'When it began';
 comment on column subledger.endpoint_attempt.number is 'See endpoint_cursor.number';
 comment on column subledger.endpoint_attempt.result is
-  'success, redirect, gone, client_error, server_error, timeout, unreachable, address_refused or no_key';
+  'success, redirect, gone, client_error, server_error, timeout, unreachable, certificate, address_refused or no_key';
 comment on column subledger.endpoint_attempt.status is 'The HTTP status; null without a response';
 comment on column subledger.endpoint_attempt.milliseconds is 'Until the response was read, or the attempt failed';
 

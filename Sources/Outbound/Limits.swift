@@ -20,6 +20,8 @@ package enum Limits {
     package static let readAheadMax = 512
     /// Messages of one query.
     package static let pageMax = 128
+    /// Bytes of messages that are read ahead, of all endpoints together; each has an equal share.
+    package static let aheadBytesMax = 32 << 20
     /// A message that was read longer ago is read again before it is sent, so that it carries the present state.
     package static let messageAgeMax = Duration.seconds(1)
     /// Longest duration of an attempt, from the look-up of the name to the end of the response.

@@ -58,10 +58,13 @@ struct ChangeRoutesTests {
                     "changes":[\
                     {"number":1,"kind":"opened","at":"2019-11-08T08:14:00.000Z","publishedAt":"2019-11-08T08:14:00.000Z",\
                     "cause":"event","position":1,"originalTransactionId":"10",\
-                    "productId":"com.example.magazine.monthly","until":"2019-11-08T09:14:00.000Z",\(customer)},\
+                    "productId":"com.example.magazine.monthly","until":"2019-11-08T09:14:00.000Z",\
+                    "reason":"Transaction 10 (com.example.magazine.monthly) was paid for from 8 Nov 2019 07:14:00 UTC to \
+                    8 Nov 2019 09:14:00 UTC (event 1).",\(customer)},\
                     {"number":2,"kind":"renewal_switched","at":"2019-11-08T08:14:00.000Z",\
                     "publishedAt":"2019-11-08T08:14:00.000Z","cause":"event","position":2,"originalTransactionId":"10",\
-                    "autoRenewStatus":false,\(customer)}],"cursor":"\(cursor)"}
+                    "autoRenewStatus":false,"reason":"Next, on 8 Nov 2019 09:14:00 UTC: access ends: renewal is switched off.",\
+                    \(customer)}],"cursor":"\(cursor)"}
 
                     """)
             #expect(try await Self.page(server, "after=\(cursor)").changes.isEmpty)

@@ -11,6 +11,9 @@ import Testing
 
 @Suite("Notifications are passed on as the store sent them")
 struct ForwardingTests {
+    /// The least number of bodies; SUBLEDGER_TEST_BODIES sets a larger one.
+    private static let bodies = ProcessInfo.processInfo.environment["SUBLEDGER_TEST_BODIES"].flatMap { Int($0) } ?? 30
+
     /// Every story of the simulator, in both versions, shuffled and repeated.
     @Test("every body arrives byte for byte as it is stored, and in order of positions for each subscription")
     func bodies() async throws {
@@ -24,10 +27,14 @@ struct ForwardingTests {
                     try await bundle.status(forward.id)
                 }
                 try await SimulatedLog.with(database: bundle.database) { log in
-                    let deliveries = try await SimulatedLog.deliveries(subscriptions: 4)
+                    var (subscriptions, deliveries) = (4, try await SimulatedLog.deliveries(subscriptions: 4))
+                    while deliveries.count < Self.bodies * 6 / 5 {
+                        subscriptions = subscriptions * Self.bodies * 6 / 5 / deliveries.count + 1
+                        deliveries = try await SimulatedLog.deliveries(subscriptions: subscriptions)
+                    }
                     try await log.append(deliveries)
                 }
-                try await bundle.delivered(forward.id)
+                try await bundle.delivered(forward.id, within: .seconds(3000))
             }
 
             let stored = try await bundle.values(
@@ -44,7 +51,7 @@ struct ForwardingTests {
                 from subledger.event
                 order by position
                 """)
-            #expect(stored.count > 30)
+            #expect(stored.count >= Self.bodies)
             let byPosition = Dictionary(
                 bundle.receiver.messages.map { (Self.position(of: $0), $0) }, uniquingKeysWith: { first, _ in first })
             #expect(byPosition.count == stored.count)

@@ -43,11 +43,13 @@ indirect enum JSONTree: Decodable, Hashable {
 struct OpenAPISchema {
     let document: JSONTree
 
-    private static let file = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
-        .deletingLastPathComponent().appendingPathComponent("Sources/HTTPServer/OpenAPI/openapi.json")
+    private static let folder = URL(fileURLWithPath: #filePath).deletingLastPathComponent().deletingLastPathComponent()
+        .deletingLastPathComponent().appendingPathComponent("Sources/HTTPServer/OpenAPI")
 
-    static func read() throws -> OpenAPISchema {
-        OpenAPISchema(document: try JSONDecoder().decode(JSONTree.self, from: Data(contentsOf: file)))
+    /// - Parameter name: `asyncapi.json` for the document of the messages to endpoints.
+    static func read(_ name: String = "openapi.json") throws -> OpenAPISchema {
+        let file = folder.appendingPathComponent(name)
+        return OpenAPISchema(document: try JSONDecoder().decode(JSONTree.self, from: Data(contentsOf: file)))
     }
 
     /// Returns what `value` is, if it is a reference to a component.

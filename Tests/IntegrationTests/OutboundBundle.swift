@@ -3,6 +3,7 @@ import EventLog
 import Foundation
 import HTTPServer
 import Logging
+import NIOSSL
 import Outbound
 import Postgres
 import Readers
@@ -82,13 +83,33 @@ struct OutboundBundle {
             insert into subledger.change_head (stream_id, number, published_until)
             values (1, 0, '2019-11-08') on conflict do nothing;
             insert into subledger.change (
-              stream_id, number, published_at, kind, original_transaction_id, at, cause, product_id, until
+              stream_id, number, published_at, kind, original_transaction_id, at, cause, product_id, until, reason
             )
             select 1, change_head.number + input.place, '2019-11-08T08:14:00Z', '\(kind)', input.id,
-              '2019-11-08T08:14:00Z', 'clock', 'monthly', '2019-12-08'
+              '2019-11-08T08:14:00Z', 'clock', 'monthly', '2019-12-08', 'Transaction 7 was paid for.'
             from subledger.change_head
             cross join (values \(values)) as input (place, id);
             update subledger.change_head set number = number + \(subscriptions.count);
+            commit;
+            notify subledger_change, '1'
+            """)
+    }
+
+    /// Publishes this many changes, of these many subscriptions in turn, numbered on from the last one.
+    func publish(count: Int, lines: Int) async throws {
+        try await script(
+            """
+            begin;
+            insert into subledger.change_head (stream_id, number, published_until)
+            values (1, 0, '2019-11-08') on conflict do nothing;
+            insert into subledger.change (
+              stream_id, number, published_at, kind, original_transaction_id, at, cause, product_id, until, reason
+            )
+            select 1, place, '2019-11-08T08:14:00Z', 'extended', 's' || place % \(lines), '2019-11-08T08:14:00Z', 'clock',
+              'monthly', '2019-12-08', 'Transaction 7 was paid for.'
+            from subledger.change_head
+            cross join generate_series(number + 1, number + \(count)) as place;
+            update subledger.change_head set number = number + \(count);
             commit;
             notify subledger_change, '1'
             """)
@@ -101,7 +122,7 @@ struct OutboundBundle {
         // A session knows a statement by its name.
         let connection = try await TestCluster.connect(database)
         let rows = try await connection.query(
-            Statement("test", SQL(stringLiteral: sql)), deadline: .now + .seconds(20))
+            Statement("test", SQL(stringLiteral: sql)), deadline: .now + .seconds(240))
         var values: [String] = []
         for row in rows { values.append(try row.value(at: 0)) }
         await connection.close()
@@ -124,17 +145,22 @@ struct OutboundBundle {
     }
 
     /// Waits until everything up to the head is delivered.
-    func delivered(_ id: String = OutboundBundle.id) async throws {
-        _ = try await eventually(within: .seconds(60), "everything is delivered") { () -> Bool? in
+    func delivered(_ id: String = OutboundBundle.id, within limit: Duration = .seconds(60)) async throws {
+        _ = try await eventually(within: limit, "everything is delivered") { () -> Bool? in
             guard let status = try await status(id) else { return nil }
             return status.number == status.head && status.waiting == 0 ? true : nil
         }
     }
 
     /// Runs a process that delivers, during the test.
+    ///
+    /// - Parameters:
+    ///   - isPaced: Whether its rounds take their time, instead of following each other at once.
+    ///   - trustRoots: The issuers of certificates that it accepts.
     func delivering(
         timeout: Duration = .seconds(10), allowsPrivate: Bool = true, resolver: HostResolver = .system,
-        forwards: [Forward] = [], metrics: MetricsRegistry = MetricsRegistry(),
+        forwards: [Forward] = [], metrics: MetricsRegistry = MetricsRegistry(), isPaced: Bool = false,
+        trustRoots: NIOSSLTrustRoots = .default,
         _ test: (OutboundDelivery) async throws -> Void
     ) async throws {
         let logger = logs.logger
@@ -148,10 +174,14 @@ struct OutboundBundle {
             eventSignal: ChangeSignal(listener: listener, channel: "subledger_event", logger: logger),
             leadership: StreamLeadership(Elector(database.with(role: "subledger_poller")), for: .endpoints),
             forwards: forwards, keyFile: keys,
-            settings: EndpointClientSettings(allowsPrivate: allowsPrivate, resolver: resolver, timeout: timeout),
+            settings: EndpointClientSettings(
+                allowsPrivate: allowsPrivate, resolver: resolver, timeout: timeout, trustRoots: trustRoots),
             clock: StoreClock(
                 date: { clock.now }, now: { origin + start.duration(to: clock.now) },
-                sleep: { _ in try await Task.sleep(for: .milliseconds(5)) }),
+                sleep: { instant in
+                    let now = origin + start.duration(to: clock.now)
+                    try await Task.sleep(for: isPaced ? instant - now : .milliseconds(5))
+                }),
             random: { 0.5 }, metrics: metrics, logger: logger)
         let running = Task {
             async let listening: Void = changes.run()

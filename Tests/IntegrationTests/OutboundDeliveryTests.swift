@@ -37,6 +37,7 @@ struct OutboundDeliveryTests {
             let data = try #require(json["data"] as? [String: Any])
             #expect(data["asOf"] as? String == "2019-11-08T08:14:00.000Z")
             #expect(data["customer"] is [String: Any])
+            #expect(data["reason"] as? String == "Transaction 7 was paid for.")
             #expect(message.id.hasPrefix("chg_1_1_"))
             #expect(message.id.hasSuffix("_\(OutboundBundle.id)"))
             #expect(Set(bundle.receiver.messages.map(\.id)).count == 6)

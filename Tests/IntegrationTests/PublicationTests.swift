@@ -89,6 +89,7 @@ struct PublicationTests {
               stream_id integer, number bigint, published_at timestamptz, kind text, original_transaction_id text,
               at timestamptz, cause text, position bigint, product_id text, until timestamptz, auto_renew boolean,
               next_product_id text, customer_kind text, customer_id text, seats_before integer, seats integer,
+              reason text,
               primary key (stream_id, number)
             );
             """, deadline: .now + .seconds(20))

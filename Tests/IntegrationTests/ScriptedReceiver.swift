@@ -2,6 +2,7 @@ import Foundation
 import NIOCore
 import NIOHTTP1
 import NIOPosix
+import NIOSSL
 import StandardWebhooks
 import Synchronization
 
@@ -32,6 +33,7 @@ final class ScriptedReceiver: Sendable {
         /// By line; what is left is answered 200.
         var replies: [String: [Reply]] = [:]
         var usual = Reply.status(200)
+        var byPath: [String: Reply] = [:]
         var messages: [Message] = []
         var inFlight: [String: Int] = [:]
         var inFlightMost = 0
@@ -46,12 +48,26 @@ final class ScriptedReceiver: Sendable {
     private init() {}
 
     /// Runs the test with a receiver.
-    static func with(_ test: (ScriptedReceiver) async throws -> Void) async throws {
+    ///
+    /// - Parameter certificate: Nil for plain HTTP.
+    static func with(
+        certificate: ServerCertificate? = nil, _ test: (ScriptedReceiver) async throws -> Void
+    ) async throws {
         let receiver = ScriptedReceiver()
+        let tls = try certificate.map { certificate in
+            try NIOSSLContext(
+                configuration: .makeServerConfiguration(
+                    certificateChain: [
+                        .certificate(try NIOSSLCertificate(bytes: Array(certificate.certificatePEM.utf8), format: .pem))
+                    ],
+                    privateKey: .privateKey(
+                        try NIOSSLPrivateKey(bytes: Array(certificate.keyPEM.utf8), format: .pem))))
+        }
         let channel = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
             .childChannelInitializer { channel in
                 channel.eventLoop.makeCompletedFuture {
+                    if let tls { try channel.pipeline.syncOperations.addHandler(NIOSSLServerHandler(context: tls)) }
                     try channel.pipeline.syncOperations.configureHTTPServerPipeline()
                     try channel.pipeline.syncOperations.addHandler(Handler(receiver))
                 }
@@ -84,6 +100,9 @@ final class ScriptedReceiver: Sendable {
     /// Sets the answer to all other messages.
     func answer(usually reply: Reply) { state.withLock { $0.usual = reply } }
 
+    /// Sets the answer to all other messages to a path.
+    func answer(path: String, _ reply: Reply) { state.withLock { $0.byPath[path] = reply } }
+
     /// Runs before each answer.
     func before(_ body: (@Sendable (Message) async -> Void)?) { state.withLock { $0.before = body } }
 
@@ -92,7 +111,7 @@ final class ScriptedReceiver: Sendable {
             state.messages.append(message)
             state.inFlight[message.line, default: 0] += 1
             state.inFlightMost = max(state.inFlightMost, state.inFlight[message.line] ?? 0)
-            var reply = state.usual
+            var reply = state.byPath[message.path] ?? state.usual
             if var replies = state.replies[message.line], !replies.isEmpty {
                 reply = replies.removeFirst()
                 state.replies[message.line] = replies

@@ -160,4 +160,65 @@ struct SignedEntitlementsTests {
             #expect(try Self.claims(endedSigned.body).hasSuffix(#""exp":1576003600,"entitlements":[]}"#))
         }
     }
+
+    /// A program of the article that checks an answer.
+    struct Program: Sendable, CustomTestStringConvertible {
+        let language: String
+        let command: String
+        let file: String
+        /// What must be installed: exits with 0 if it is.
+        let probe: [String]
+
+        var testDescription: String { language }
+
+        var isInstalled: Bool { (try? Process.run(command: [command] + probe))?.status == 0 }
+    }
+
+    static let programs = [
+        Program(
+            language: "python", command: "python3", file: "checker.py",
+            probe: ["-c", "import jwt; from jwt.algorithms import OKPAlgorithm"]),
+        Program(language: "javascript", command: "node", file: "checker.mjs", probe: ["--version"]),
+    ]
+
+    @Test(
+        "the checkers of the article accept what the server signs and nothing else, where they are installed",
+        arguments: programs.filter(\.isInstalled))
+    func checkers(_ program: Program) async throws {
+        let block = try #require(
+            try DocumentationArticle("SignedAnswers").blocks.first { $0.language == program.language })
+        let path = "\(TestFolder.path("checker"))-\(program.file)"
+        try Data(block.lines.joined(separator: "\n").utf8).write(to: URL(fileURLWithPath: path))
+        defer { try? FileManager.default.removeItem(atPath: path) }
+        let now = Instant(milliseconds: Int64(Date().timeIntervalSince1970 * 1000)) ?? .latest
+        try await TestBundle.withServer(now: { now }) { server in
+            let row = V1Body.Row(
+                "30", subscription: "30", purchase: now.milliseconds - 3_600_000,
+                expires: now.milliseconds + 86_400_000)
+            _ = try await server.apple.post(
+                try V1Body(type: "INITIAL_BUY", rows: [row], subscription: "30", autoRenew: true).bytes)
+            try await server.isFolded()
+            let signed = try await server.backend.get(
+                "/customers/30/entitlements?\(CustomerRoutesTests.here)&signed=true"
+            ).body
+            let keys = try await HTTPClient(port: server.backend.port).get("/.well-known/jwks.json")
+            let key = try #require((keys.json["keys"] as? [[String: String]])?.first?["x"])
+            func check(_ text: String) throws -> (status: Int32, output: String) {
+                let result = try Process.run(
+                    command: ["env", "KEY=\(key)", program.command, path], input: Data(text.utf8), joined: true)
+                return (result.status, result.outputText)
+            }
+            // In the middle of the claims.
+            var forged = Array(signed.utf8)
+            let place = (signed.firstIndex(of: ".")?.utf16Offset(in: signed) ?? 0) + 20
+            forged[place] = forged[place] == UInt8(ascii: "A") ? UInt8(ascii: "B") : UInt8(ascii: "A")
+
+            let right = try check(signed)
+            let wrong = try check(String(decoding: forged, as: UTF8.self))
+
+            #expect(right.status == 0, "\(right.output)")
+            #expect(right.output.hasPrefix("30 [") && right.output.contains("com.example.magazine.monthly"))
+            #expect(wrong.status != 0, "\(wrong.output)")
+        }
+    }
 }

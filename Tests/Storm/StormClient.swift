@@ -13,6 +13,8 @@ struct StormClient: Sendable {
         }
         var position: Int64? { (json["position"] as? Int).map { Int64($0) } }
         var id: String? { json["id"] as? String }
+        /// The id of the `endpoint` member.
+        var endpoint: String? { (json["endpoint"] as? [String: Any])?["id"] as? String }
         var state: String? { json["state"] as? String }
         var isConflict: Bool { json["conflict"] as? Bool ?? false }
         var isActive: Bool? { json["active"] as? Bool }
@@ -37,10 +39,14 @@ struct StormClient: Sendable {
     }
 
     /// - Returns: Nil if there was no answer.
-    func post(_ body: [UInt8], to port: Int, path: String = "/apple/notifications") async -> Answer? {
+    func post(
+        _ body: [UInt8], to port: Int, path: String = "/apple/notifications", token: String? = nil
+    ) async -> Answer? {
         var request = HTTPClientRequest(url: "http://127.0.0.1:\(port)\(path)")
         request.method = .POST
-        if !path.hasPrefix("/apple/") { request.headers.add(name: "authorization", value: "Bearer \(token)") }
+        if !path.hasPrefix("/apple/") {
+            request.headers.add(name: "authorization", value: "Bearer \(token ?? self.token)")
+        }
         request.headers.add(name: "content-type", value: "application/json")
         request.body = .bytes(ByteBuffer(bytes: body))
         return await send(request)

@@ -86,11 +86,11 @@ struct StormDatabase: Sendable {
     }
 
     /// Creates a token for the private listeners.
-    func token() async throws -> String {
+    func token(_ scope: TokenScope = .link) async throws -> String {
         var random = SystemRandomNumberGenerator()
         let token = AccessToken(using: &random)
         let owner = try await connect()
-        try await TokenStore(connection: owner).record(token, scope: .link, name: "storm")
+        try await TokenStore(connection: owner).record(token, scope: scope, name: "storm")
         await owner.close()
         return token.text
     }

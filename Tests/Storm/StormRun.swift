@@ -10,6 +10,9 @@ struct StormRun: Sendable {
     let servers: [StormServer]
     let sender: Sender
     let receipts: ReceiptStorm
+    let deliveries: DeliveryStorm
+    /// Of a token that may change endpoints.
+    let endpointToken: String
     let supervisors: [Task<Void, Never>]
     /// The resources of the server that is never killed, before the storm.
     let baseline: Resources
@@ -19,18 +22,19 @@ struct StormRun: Sendable {
         let root = folder + "/root.pem"
         try TestCertificates.standard.rootPEM.write(toFile: root, atomically: false, encoding: .utf8)
         let receipts = try await ReceiptStorm(seed: seed, report: report)
+        let deliveries = try await DeliveryStorm(seed: seed, report: report)
         let apps = folder + "/apps.json"
         // The store knows nothing of the load's app.
         try """
         [{"bundleId":"\(StormLoad.app)","appAppleId":\(StormLoad.appleId),"sharedSecrets":["\(Canary.secret)"],
-        "receipts":{"polling":false}},
+        "receipts":{"polling":false},"forward":\(deliveries.forward)},
         {"bundleId":"\(HostileCustomers.app)","receipts":{"polling":false}},
         {"bundleId":"\(ReceiptStorm.app)","sharedSecrets":["\(Canary.secret)"],"receipts":{"callsPerMinute":6000}}]
         """.write(toFile: apps, atomically: false, encoding: .utf8)
         let servers = try [("server 1", "info"), ("server 2", "trace")].map { name, level in
             try StormServer(
                 name: name, database: database, folder: folder, rootFile: root, appsFile: apps,
-                store: receipts.address, logLevel: level)
+                store: receipts.address, logLevel: level, more: DeliveryStorm.environment(folder))
         }
         var supervisors = servers.map { server in Task { await server.supervise(report) } }
         supervisors.append(Task { await database.server.supervise() })
@@ -41,12 +45,15 @@ struct StormRun: Sendable {
         let client = StormClient(connections: Sender.Limits.connections, token: try await database.token())
         let sender = Sender(
             load: load, servers: servers, client: client, ledger: SentLedger(report), report: report, seed: seed)
+        let endpointToken = try await database.token(.admin)
+        await deliveries.addEndpoints(client, endpointToken, servers[1].ports?.private ?? 0)
         await sender.warmUp()
         let baseline = try Resources(of: servers[1])
         report.log("baseline of \(servers[1].name): \(baseline)")
         return StormRun(
             seed: seed, report: report, database: database, servers: servers, sender: sender,
-            receipts: receipts, supervisors: supervisors, baseline: baseline)
+            receipts: receipts, deliveries: deliveries, endpointToken: endpointToken, supervisors: supervisors,
+            baseline: baseline)
     }
 
     /// Posts the load and injects faults for the duration, then reverts the faults and posts the rest.
@@ -96,6 +103,7 @@ struct StormRun: Sendable {
         await checked("catching up") { try await ProjectionCheck(run: self).waitUntilCaughtUp() }
         await checked("the answers") { try await AnswerCheck(run: self).run() }
         await checked("the receipts") { try await receipts.check(self) }
+        await checked("the deliveries") { try await deliveries.check(self, endpointToken) }
         await sender.client.close()
         await checked("resources") { try await checkResources() }
         await checked("canaries in metrics") { try await CanaryCheck(run: self).metrics() }
@@ -135,6 +143,7 @@ struct StormRun: Sendable {
 
     func end() async {
         await receipts.end()
+        await deliveries.end()
         for server in servers { server.proxy.stop() }
         await database.server.stop()
         for supervisor in supervisors { supervisor.cancel() }
@@ -143,8 +152,8 @@ struct StormRun: Sendable {
 
 /// The memory and file descriptors of a process.
 struct Resources: CustomStringConvertible {
-    /// For connections that a pool may or may not have open.
-    static let descriptorsSpare = 12
+    /// For connections that a pool may or may not have open, and for eight to each of four endpoints.
+    static let descriptorsSpare = 12 + 32
     /// For memory that the allocator keeps after a peak: the bodies of a full queue.
     static let megabytesSpare = 96
 

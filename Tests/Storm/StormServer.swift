@@ -21,7 +21,7 @@ final class StormServer: Sendable {
 
     init(
         name: String, database: StormDatabase, folder: String, rootFile: String, appsFile: String, store: String,
-        logLevel: String
+        logLevel: String, more: [String: String]
     ) throws {
         self.name = name
         self.folder = folder
@@ -37,7 +37,7 @@ final class StormServer: Sendable {
             "SUBLEDGER_ROOT_FILES": rootFile,
             "SUBLEDGER_OCSP": "off",
             "SUBLEDGER_LOG_LEVEL": logLevel,
-        ]
+        ].merging(more) { $1 }
     }
 
     /// Restarts the process whenever it ends, until ``stop()``.

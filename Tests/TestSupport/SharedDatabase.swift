@@ -17,6 +17,15 @@ package struct SharedDatabase: Sendable {
             configuration: server.configuration(database: name), name: name, socketFolder: server.socketFolder)
     }
 
+    /// A database of a server that the test can kill.
+    package static func make(on server: EmbeddedServer) async throws -> SharedDatabase {
+        let name = "shared"
+        try await server.createDatabase(name)
+        try await TestCluster.migrate(server.configuration(database: name))
+        return SharedDatabase(
+            configuration: server.configuration(database: name), name: name, socketFolder: server.socketFolder)
+    }
+
     /// A database on the nodes of ``CitusCluster``.
     package static func distributed() async throws -> SharedDatabase {
         let configuration = try await CitusCluster.freshDatabase()

@@ -82,7 +82,8 @@ alter table subledger.change add constraint change_kind_check check (
 );
 alter table subledger.change
   add column seats_before integer,
-  add column seats integer;
+  add column seats integer,
+  add column reason text;
 alter table subledger.change add constraint change_seats_check check (
   (kind = 'seats_changed') = (seats is not null) and (seats is null) = (seats_before is null)
 );

@@ -137,7 +137,22 @@ extension Erasure {
         /// Every column that holds an id, of the projections and of the records beside the log. Each statement uses the
         /// names of ``names``.
         static let renames: [Statement] =
-            transactionColumns.map { table, column in
+            [
+                // The sentences name purchases, on Google Play by the token. First, while the ids still lead to them.
+                Statement(
+                    "erasure_change_reason",
+                    """
+                    with \(names)
+                    update subledger.change as changed
+                    set reason = null
+                    from name
+                    where changed.stream_id = $1
+                      and name.kind = 'subscription'
+                      and changed.original_transaction_id = name.id
+                      and changed.reason is not null
+                    """)
+            ]
+            + transactionColumns.map { table, column in
                 Statement(
                     "erasure_\(table)_\(column)",
                     """

@@ -14,8 +14,10 @@ package struct AttemptOutcome: Sendable, Hashable {
         /// Any other status.
         case serverError = "server_error"
         case timeout
-        /// No connection, a connection that was lost, a name without an address, a certificate that is not valid.
+        /// No connection, a connection that was lost, a name without an address.
         case unreachable
+        /// The certificate of the receiver is not valid: unknown issuer, another name, expired.
+        case certificate
         /// The host has an address that is not public.
         case addressRefused = "address_refused"
         /// No key signs for the endpoint.

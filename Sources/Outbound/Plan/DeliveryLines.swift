@@ -82,6 +82,17 @@ package struct DeliveryLines: Sendable {
     /// Messages that are neither settled nor recorded.
     package var openCount: Int { open.count }
 
+    /// Whether a message is neither settled nor recorded.
+    package func isOpen(_ number: Int64) -> Bool {
+        guard !closed.contains(number) else { return false }
+        var (low, high) = (open.startIndex, open.endIndex)
+        while low < high {
+            let middle = (low + high) / 2
+            if open[middle] < number { low = middle + 1 } else { high = middle }
+        }
+        return low < open.endIndex && open[low] == number
+    }
+
     /// When the next line becomes due that waits for an instant.
     package var nextDue: Instant? { timed.last?.at }
 

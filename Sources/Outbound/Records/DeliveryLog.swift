@@ -75,14 +75,6 @@ package struct DeliveryLog: Sendable {
         }
     }
 
-    /// Whether no other process has changed the endpoint since.
-    func isCurrent(_ task: Task) async throws(ReadError) -> Bool {
-        try await pool.run(
-            DeliveryStatements.isCurrent, [Parameter(task.endpoint.id), Parameter(task.generation)],
-            within: Limits.databaseWaitMax
-        ).count == 1
-    }
-
     /// What happened since the last record.
     struct Progress: Sendable {
         var cursor: Int64

@@ -26,15 +26,6 @@ enum DeliveryStatements {
         returning number, failing_since, generation
         """)
 
-    static let isCurrent = Statement(
-        "delivery_is_current",
-        """
-        select
-        from subledger.endpoint_cursor
-        where endpoint_id = $1
-          and generation = $2
-        """)
-
     static let waiting = Statement(
         "delivery_waiting",
         """

@@ -15,6 +15,8 @@ struct DeliveryContext: Sendable {
     let limit: FlightLimit
     let metrics: OutboundMetrics
     let keyFile: WebhookKeyFile?
+    /// How many bytes of messages an endpoint may read ahead.
+    let aheadBytesMax: @Sendable () -> Int
     /// Whether this process leads a stream. Renews the lead.
     let leads: @Sendable (Int32) async throws(ReadError) -> Bool
     let logger: Logger
@@ -22,7 +24,7 @@ struct DeliveryContext: Sendable {
     /// The keys that sign for an endpoint now.
     func keys(_ endpoint: Endpoint) -> [SigningKey] {
         do throws(WebhookKeyFile.Problem) {
-            return try keyFile?.read().signing(endpoint, at: clock.date()) ?? []
+            return try keyFile?.signing(endpoint, at: clock.date()) ?? []
         } catch {
             logger.error("webhook keys not read", metadata: ["error": "\(error)"])
             return []

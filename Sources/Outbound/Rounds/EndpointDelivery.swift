@@ -12,14 +12,18 @@ actor EndpointDelivery<Source: MessageSource> {
     private let wakeUp = WakeUp()
     private var lines: DeliveryLines
     private var progress: DeliveryLog.Progress
-    /// Messages that were read and not sent yet, with the instant when they were read.
-    private var ahead: [Int64: (message: SourceMessage, at: ContinuousClock.Instant)] = [:]
+    /// Messages that were read and not sent yet.
+    private var ahead = MessagesAhead()
+    /// The read of messages that were read too long ago, which all attempts wait for.
+    private var refresh: Task<Result<Void, ReadError>, Never>?
     private var flights = 0
     /// No message is sent before.
     private var holdUntil: Instant?
     private var hasMore = true
     private var isEnded = false
     private var recordedAt = ContinuousClock.now
+    /// When this process was last known to lead the endpoint's stream.
+    private var ledAt = ContinuousClock.now
 
     init(
         _ task: DeliveryLog.Task, _ source: Source, _ client: EndpointClient, place: DeliveryLog.Place,
@@ -43,6 +47,7 @@ actor EndpointDelivery<Source: MessageSource> {
             while !Task.isCancelled, !isEnded {
                 do throws(ReadError) {
                     guard try await context.leads(task.streamId) else { break }
+                    ledAt = .now
                     try await readAhead()
                     send(&group)
                     try await recordIfDue()
@@ -76,25 +81,18 @@ actor EndpointDelivery<Source: MessageSource> {
     }
 
     private func readAhead() async throws(ReadError) {
-        // What waits is read again when it is sent.
-        if ahead.count > Limits.readAheadMax {
-            ahead = ahead.filter { .now - $0.value.at <= Limits.messageAgeMax }
-        }
         while hasMore, lines.hasRoom {
             hasMore = false
             let before = lines.readThrough
             let page: MessagePage
             do throws(ReadError) {
-                page = try await source.page(after: before, limit: Limits.pageMax)
+                page = try await source.page(after: before, limit: ahead.pageMax(context.aheadBytesMax()))
             } catch {
                 hasMore = true
                 throw error
             }
-            let readAt = ContinuousClock.now
-            for message in page.messages {
-                lines.accept(message.number, line: message.line)
-                ahead[message.number] = (message, readAt)
-            }
+            for message in page.messages { lines.accept(message.number, line: message.line) }
+            ahead.add(page.messages.filter { lines.isOpen($0.number) }, bytesMax: context.aheadBytesMax())
             lines.skip(through: page.through)
             if page.through > before { hasMore = true }
             guard !page.messages.isEmpty else { continue }
@@ -113,17 +111,30 @@ actor EndpointDelivery<Source: MessageSource> {
         }
     }
 
-    private func attempt(_ message: DeliveryLines.Message) async {
-        let place = await context.limit.enter(task.endpoint.id)
-        let failure = await deliver(message)
-        await context.limit.leave(place)
-        if let failure {
-            lines.putBack(message)
-            context.note(failure, task.endpoint.id)
-            try? await context.clock.sleep(context.clock.now() + Limits.failurePause)
+    /// Makes an attempt, and then others that are due meanwhile: they need not wait until the database has answered to
+    /// what else is to be read or recorded.
+    private func attempt(_ first: DeliveryLines.Message) async {
+        var next: DeliveryLines.Message? = first
+        while let message = next {
+            let place = await context.limit.enter(task.endpoint.id)
+            let failure = await deliver(message)
+            await context.limit.leave(place)
+            if let failure {
+                lines.putBack(message)
+                context.note(failure, task.endpoint.id)
+                try? await context.clock.sleep(context.clock.now() + Limits.failurePause)
+            }
+            next = failure != nil || isPaused || flights > flightsMax ? nil : lines.next(at: now)
+            if hasMore, lines.hasRoom, lines.openCount <= Limits.readAheadMax / 2 { wakeUp.wake() }
         }
         flights -= 1
         wakeUp.wake()
+    }
+
+    /// Whether nothing more is to be sent until the run has looked around.
+    private var isPaused: Bool {
+        isEnded || Task.isCancelled || progress.disabled != nil || .now - ledAt > Limits.roundPause * 2
+            || holdUntil.map { $0 > now } ?? false
     }
 
     /// - Returns: A failure of the database, which leaves the message as it was.
@@ -132,26 +143,52 @@ actor EndpointDelivery<Source: MessageSource> {
             lines.putBack(message)
             return nil
         }
-        var current = ahead.removeValue(forKey: message.number)
-        if current.map({ ContinuousClock.now - $0.at > Limits.messageAgeMax }) ?? true {
-            do throws(ReadError) {
-                current = try await source.message(message.number).map { ($0, .now) }
-            } catch {
-                return error
-            }
+        let found: SourceMessage?
+        do throws(ReadError) {
+            found = try await current(message)
+        } catch {
+            return error
         }
-        guard let current else {
+        guard let found else {
             // It is no longer there, or only a newer release knows it.
             lines.settle(message, .delivered)
             return nil
         }
         let (began, start) = (now, context.clock.now())
-        if let outcome = await post(current.message, at: began) {
+        if let outcome = await post(found, at: began) {
             settle(message, outcome, began, context.clock.now() - start)
         } else {
             lines.putBack(message)
         }
         return nil
+    }
+
+    /// The message as it is now; nil if there is none any more.
+    private func current(_ message: DeliveryLines.Message) async throws(ReadError) -> SourceMessage? {
+        if let found = ahead.take(message.number) { return found }
+        // What waited for long is sent alone.
+        guard !message.isRecorded else { return try await source.message(message.number) }
+        let reading = refresh ?? readAgain(after: message.number - 1)
+        try await reading.value.get()
+        if let found = ahead.take(message.number) { return found }
+        return try await source.message(message.number)
+    }
+
+    /// Reads messages that are open again: those that were read together are too old together.
+    private func readAgain(after number: Int64) -> Task<Result<Void, ReadError>, Never> {
+        let reading = Task { () -> Result<Void, ReadError> in
+            defer { refresh = nil }
+            do throws(ReadError) {
+                let bytesMax = context.aheadBytesMax()
+                let page = try await source.page(after: number, limit: ahead.pageMax(bytesMax))
+                ahead.add(page.messages.filter { lines.isOpen($0.number) }, bytesMax: bytesMax)
+                return .success(())
+            } catch {
+                return .failure(error)
+            }
+        }
+        refresh = reading
+        return reading
     }
 
     private func post(_ message: SourceMessage, at now: Instant) async -> AttemptOutcome? {
@@ -259,5 +296,46 @@ actor EndpointDelivery<Source: MessageSource> {
         }
         await wakeUp.wait()
         timer.cancel()
+    }
+}
+
+/// Messages that were read and not sent yet, by number. What does not fit in the given number of bytes is left out, and read
+/// again when it is sent.
+private struct MessagesAhead {
+    private var messages: [Int64: (message: SourceMessage, at: ContinuousClock.Instant)] = [:]
+    private var bytes = 0
+    /// The usual size of a message.
+    private var usualBytes = 2048
+
+    /// How many messages are read at once, so that they fit.
+    func pageMax(_ bytesMax: Int) -> Int { max(1, min(Limits.pageMax, bytesMax / usualBytes)) }
+
+    mutating func add(_ read: [SourceMessage], bytesMax: Int) {
+        let now = ContinuousClock.now
+        for message in read {
+            remove(message.number)
+            usualBytes = max(1, (7 * usualBytes + message.body.count) / 8)
+            if bytes + message.body.count > bytesMax { removeOld() }
+            guard bytes + message.body.count <= bytesMax else { return }
+            messages[message.number] = (message, now)
+            bytes += message.body.count
+        }
+    }
+
+    /// Removes a message and returns it, unless it was read too long ago.
+    mutating func take(_ number: Int64) -> SourceMessage? {
+        guard let found = remove(number), !found.isOld else { return nil }
+        return found.message
+    }
+
+    @discardableResult
+    private mutating func remove(_ number: Int64) -> (message: SourceMessage, isOld: Bool)? {
+        guard let found = messages.removeValue(forKey: number) else { return nil }
+        bytes -= found.message.body.count
+        return (found.message, .now - found.at > Limits.messageAgeMax)
+    }
+
+    private mutating func removeOld() {
+        for (number, found) in messages where .now - found.at > Limits.messageAgeMax { remove(number) }
     }
 }

@@ -44,6 +44,8 @@ actor FlightLimit {
     private let untilLate: @Sendable () async throws -> Void
     private var endpoints: [String: EndpointState] = [:]
     private var flights: [Place: Flight] = [:]
+    /// The endpoints with attempts that wait.
+    private var waiting: Set<String> = []
     private var lastNumber: UInt64 = 0
 
     /// - Parameters:
@@ -66,6 +68,7 @@ actor FlightLimit {
         if free[state.lane, default: 0] > 0 { return begin(endpoint) }
         lastNumber += 1
         let number = lastNumber
+        waiting.insert(endpoint)
         return await withCheckedContinuation { continuation in
             endpoints[endpoint, default: EndpointState()].waiting.append(
                 Waiting(number: number, continuation: continuation))
@@ -91,7 +94,7 @@ actor FlightLimit {
     func isSlow(_ endpoint: String) -> Bool { endpoints[endpoint]?.isSlow ?? false }
 
     /// The attempts that wait for a place.
-    var waitingCount: Int { endpoints.values.reduce(0) { $0 + $1.waiting.count } }
+    var waitingCount: Int { waiting.reduce(0) { $0 + (endpoints[$1]?.waiting.count ?? 0) } }
 
     private func begin(_ endpoint: String) -> Place {
         lastNumber += 1
@@ -124,13 +127,21 @@ actor FlightLimit {
     /// Gives free places to those that wait.
     private func fill() {
         for lane in [Lane.quick, .slow] {
-            while free[lane, default: 0] > 0 {
-                let next = endpoints.filter { $0.value.lane == lane && !$0.value.waiting.isEmpty }.min {
-                    ($0.value.flights, $0.value.waiting[0].number) < ($1.value.flights, $1.value.waiting[0].number)
-                }
-                guard let endpoint = next?.key, let first = endpoints[endpoint]?.waiting.removeFirst() else { break }
+            while free[lane, default: 0] > 0, let endpoint = next(in: lane) {
+                guard let first = endpoints[endpoint]?.waiting.removeFirst() else { break }
+                if endpoints[endpoint]?.waiting.isEmpty ?? true { waiting.remove(endpoint) }
                 first.continuation.resume(returning: begin(endpoint))
             }
         }
+    }
+
+    private func next(in lane: Lane) -> String? {
+        var next: (endpoint: String, flights: Int, number: UInt64)?
+        for endpoint in waiting {
+            guard let state = endpoints[endpoint], state.lane == lane, let first = state.waiting.first else { continue }
+            if let next, (next.flights, next.number) <= (state.flights, first.number) { continue }
+            next = (endpoint, state.flights, first.number)
+        }
+        return next?.endpoint
     }
 }

@@ -24,7 +24,7 @@ package final class OutboundDelivery: Sendable {
     /// Those of the apps file. What passed notifications on before and is not among them is not served.
     private let forwards: [Forward]
     private let latest = Mutex(DeliveryLog.Figures())
-    private let running = Mutex<Set<DeliveryLog.Task>>([])
+    private let running: Running
     private let pruneAt = Mutex<Instant?>(nil)
 
     /// - Parameters:
@@ -51,9 +51,12 @@ package final class OutboundDelivery: Sendable {
         self.leadership = leadership
         self.forwards = forwards
         self.settings = settings
+        let running = Running()
+        self.running = running
         context = DeliveryContext(
             record: log, clock: clock, plan: plan, random: random, limit: FlightLimit(),
             metrics: OutboundMetrics(factory: factory), keyFile: keyFile,
+            aheadBytesMax: { Limits.aheadBytesMax / max(1, running.count) },
             leads: { streamId throws(ReadError) in try await leadership.lead([streamId]).contains(streamId) },
             logger: logger)
     }
@@ -83,17 +86,12 @@ package final class OutboundDelivery: Sendable {
                     let tasks = try await log.tasks().filter { task in
                         task.endpoint.purpose == .changes || ids.contains(task.endpoint.id)
                     }
+                    running.keep(tasks)
                     let led = try await leadership.lead(Set(tasks.map(\.streamId)).sorted())
-                    for task in tasks where led.contains(task.streamId) {
-                        // One at a time for each endpoint: one of an earlier generation ends by itself.
-                        let isNew = running.withLock { running in
-                            guard !running.contains(where: { $0.endpoint.id == task.endpoint.id }) else { return false }
-                            return running.insert(task).inserted
-                        }
-                        guard isNew else { continue }
+                    for task in tasks where led.contains(task.streamId) && running.begin(task.endpoint.id) {
                         group.addTask {
                             await self.deliver(task)
-                            _ = self.running.withLock { $0.remove(task) }
+                            self.running.end(task.endpoint.id)
                         }
                     }
                 } catch {
@@ -131,7 +129,6 @@ package final class OutboundDelivery: Sendable {
         guard let place = try? await log.takeOver(task) else { return }
         let task = place.task
         let client = EndpointClient(url: task.endpoint.url, settings, now: context.clock.date)
-        // Ends when an operator changes the endpoint, at the latest after a round.
         let delivery = Task {
             switch task.endpoint.purpose {
             case .changes:
@@ -145,19 +142,13 @@ package final class OutboundDelivery: Sendable {
                 await EndpointDelivery(task, source, client, place: place, context).run()
             }
         }
-        let guardian = Task {
-            while !Task.isCancelled {
-                try? await context.clock.sleep(context.clock.now() + Limits.roundPause)
-                guard let current = try? await log.isCurrent(task) else { continue }
-                if !current { delivery.cancel() }
-            }
-        }
+        // Ends when an operator changes the endpoint, at the latest after a round.
+        running.note(task, delivery)
         await withTaskCancellationHandler {
             await delivery.value
         } onCancel: {
             delivery.cancel()
         }
-        guardian.cancel()
         await Task { await client.shutDown() }.value
     }
 
@@ -179,5 +170,50 @@ package final class OutboundDelivery: Sendable {
             }
             try? await context.clock.sleep(context.clock.now() + Limits.roundPause)
         }
+    }
+}
+
+/// The deliveries of this process, one at a time for each endpoint.
+private final class Running: Sendable {
+    private struct Delivery {
+        /// In which generation it has taken its endpoint over; nil before it has.
+        var generation: Int64?
+        var task: Task<Void, Never>?
+    }
+
+    private let deliveries = Mutex<[String: Delivery]>([:])
+
+    var count: Int { deliveries.withLock(\.count) }
+
+    /// - Returns: False if there is one to the endpoint.
+    func begin(_ id: String) -> Bool {
+        deliveries.withLock { deliveries in
+            guard deliveries[id] == nil else { return false }
+            deliveries[id] = Delivery()
+            return true
+        }
+    }
+
+    func note(_ task: DeliveryLog.Task, _ delivery: Task<Void, Never>) {
+        deliveries.withLock { $0[task.endpoint.id] = Delivery(generation: task.generation, task: delivery) }
+    }
+
+    func end(_ id: String) { deliveries.withLock { $0[id] = nil } }
+
+    /// Cancels the deliveries to endpoints that are no longer served, or that were changed since they were taken over.
+    ///
+    /// - Parameter tasks: All that are to be served, read after the deliveries began.
+    func keep(_ tasks: [DeliveryLog.Task]) {
+        let current = Dictionary(uniqueKeysWithValues: tasks.map { ($0.endpoint.id, $0.generation) })
+        let ended = deliveries.withLock { deliveries in
+            deliveries.compactMap { id, delivery in
+                // It can have been taken over after the tasks were read.
+                guard let generation = delivery.generation, current[id].map({ $0 > generation }) ?? true else {
+                    return Task<Void, Never>?.none
+                }
+                return delivery.task
+            }
+        }
+        for task in ended { task.cancel() }
     }
 }

@@ -50,53 +50,71 @@ package actor EndpointClient {
     package func post(_ request: OutboundRequest) async -> AttemptOutcome? {
         guard case .success(let url) = url else { return AttemptOutcome(.addressRefused) }
         do {
-            // The client's own timeout ends with the head of the response.
-            return try await withThrowingTaskGroup(of: AttemptOutcome.self) { group in
-                defer { group.cancelAll() }
-                group.addTask { try await self.exchange(request, url) }
-                group.addTask { [timeout = settings.timeout] in
-                    try await Task.sleep(for: timeout)
-                    return AttemptOutcome(.timeout)
-                }
-                return try await group.next() ?? AttemptOutcome(.timeout)
-            }
+            return try await exchange(request, url)
         } catch {
             if Task.isCancelled { return nil }
-            return AttemptOutcome(error is Refused ? .addressRefused : Self.class(of: error))
+            return AttemptOutcome(Self.class(of: error))
         }
     }
 
     private struct Refused: Error {}
     /// The host has no address.
     private struct Unknown: Error {}
+    private struct TimedOut: Error {}
 
     private func exchange(_ request: OutboundRequest, _ url: EndpointURL) async throws -> AttemptOutcome {
-        let http = try await client(of: url)
+        let deadline = ContinuousClock.now + settings.timeout
+        let http =
+            if let known = fresh { known } else { try await Self.by(deadline) { try await self.client(of: url) } }
         var sent = HTTPClientRequest(url: url.text)
         sent.method = .POST
         for (name, value) in request.headers { sent.headers.add(name: name, value: value) }
         sent.body = .bytes(ByteBuffer(bytes: request.body))
         let response: HTTPClientResponse
         do {
-            response = try await http.execute(sent, timeout: Self.timeout)
+            response = try await http.execute(sent, deadline: .now() + .nanoseconds((deadline - .now).nanoseconds))
         } catch {
             // Another address of the host may answer.
             if !Task.isCancelled, pinned?.http === http { unpin() }
             throw error
         }
-        // A body that is longer is left, and its connection closed.
-        _ = try? await response.body.collect(upTo: Limits.responseBytesMax)
+        // A body that is longer is left, and its connection closed. Without a body there is nothing to wait for.
+        if response.status == .noContent || response.headers.first(name: "content-length") == "0" {
+            _ = try? await response.body.collect(upTo: Limits.responseBytesMax)
+        } else {
+            // The client's own deadline ends with the head of the response.
+            try await Self.by(deadline) { _ = try? await response.body.collect(upTo: Limits.responseBytesMax) }
+        }
         return AttemptOutcome(
             status: Int(response.status.code),
             retryAfter: response.headers.first(name: "retry-after").flatMap { RetryAfter.pause($0, now: now()) })
     }
 
+    /// Returns what the body returns, or throws at the deadline.
+    private static func by<Value: Sendable>(
+        _ deadline: ContinuousClock.Instant, _ body: @escaping @Sendable () async throws -> Value
+    ) async throws -> Value {
+        try await withThrowingTaskGroup(of: Value.self) { group in
+            defer { group.cancelAll() }
+            group.addTask { try await body() }
+            group.addTask {
+                try await Task.sleep(until: deadline)
+                throw TimedOut()
+            }
+            guard let value = try await group.next() else { throw TimedOut() }
+            return value
+        }
+    }
+
+    /// The client of an address that need not be looked up again yet.
+    private var fresh: HTTPClient? { pinned.flatMap { $0.until > .now ? $0.http : nil } }
+
     /// The client whose connections go to the pinned address of the host.
     private func client(of url: EndpointURL) async throws -> HTTPClient {
-        if let pinned, pinned.until > .now { return pinned.http }
+        if let fresh { return fresh }
         let found = try await addresses(of: url.host)
         // Another request may have looked the name up meanwhile.
-        if let pinned, pinned.until > .now { return pinned.http }
+        if let fresh { return fresh }
         guard !found.isEmpty else { throw Unknown() }
         guard settings.allowsPrivate || found.allSatisfy(\.isPublic) else {
             unpin()
@@ -140,15 +158,36 @@ package actor EndpointClient {
         }
     }
 
-    /// Longer than any attempt lasts.
-    private static let timeout = TimeAmount.seconds(300)
-
     private static func `class`(of error: any Error) -> AttemptOutcome.Class {
-        if let error = error as? HTTPClientError, error == .connectTimeout || error == .tlsHandshakeTimeout {
-            return .timeout
+        switch error {
+        case is Refused: .addressRefused
+        case is TimedOut: .timeout
+        case let error as HTTPClientError
+        where [.connectTimeout, .tlsHandshakeTimeout, .deadlineExceeded, .readTimeout, .writeTimeout].contains(error):
+            .timeout
+        case let error as NIOSSLError where error.isAboutCertificate: .certificate
+        case let error as NIOSSLExtraError
+        where error == .failedToValidateHostname || error == .serverHostnameImpossibleToMatch: .certificate
+        default: .unreachable
         }
-        return .unreachable
     }
+}
+
+extension NIOSSLError {
+    /// Whether the certificate of the other side is the reason.
+    fileprivate var isAboutCertificate: Bool {
+        switch self {
+        case .unableToValidateCertificate, .noCertificateToValidate: true
+        // The library has no other name for it than the text of the code.
+        case .handshakeFailed(.sslError(let stack)):
+            stack.contains { $0.description.contains("CERTIFICATE_VERIFY_FAILED") }
+        default: false
+        }
+    }
+}
+
+extension Duration {
+    fileprivate var nanoseconds: Int64 { max(0, Int64(self / .nanoseconds(1))) }
 }
 
 /// How endpoints are reached.
@@ -157,13 +196,18 @@ package struct EndpointClientSettings: Sendable {
     package let allowsPrivate: Bool
     package let resolver: HostResolver
     package let timeout: Duration
+    /// The issuers of certificates that are accepted.
+    private let trustRoots: NIOSSLTrustRoots
 
+    /// - Parameter trustRoots: Those of the operating system by default.
     package init(
-        allowsPrivate: Bool, resolver: HostResolver = .system, timeout: Duration = Limits.attemptTimeMax
+        allowsPrivate: Bool, resolver: HostResolver = .system, timeout: Duration = Limits.attemptTimeMax,
+        trustRoots: NIOSSLTrustRoots = .default
     ) {
         self.allowsPrivate = allowsPrivate
         self.resolver = resolver
         self.timeout = timeout
+        self.trustRoots = trustRoots
     }
 
     fileprivate func configuration(_ host: String, _ address: NetworkAddress) -> HTTPClient.Configuration {
@@ -171,6 +215,7 @@ package struct EndpointClientSettings: Sendable {
         var configuration = HTTPClient.Configuration(redirectConfiguration: .disallow, decompression: .disabled)
         var tls = TLSConfiguration.makeClientConfiguration()
         tls.minimumTLSVersion = .tlsv12
+        tls.trustRoots = trustRoots
         configuration.tlsConfiguration = tls
         configuration.dnsOverride = [host: address.description]
         configuration.connectionPool.concurrentHTTP1ConnectionsPerHostSoftLimit = Limits.endpointFlightsMax

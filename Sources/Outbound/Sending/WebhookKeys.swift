@@ -27,13 +27,15 @@ package struct WebhookKeys: Sendable, Codable {
 
     /// The keys that sign for an endpoint; empty if there are none.
     package func signing(_ endpoint: Endpoint, at now: Instant) -> [SigningKey] {
-        let entries: [Entry] =
-            switch endpoint.signature {
-            case .v1: endpoints[endpoint.id] ?? []
-            case .v1a: server
-            case .none: []
-            }
-        return entries.filter { $0.isValid(at: now) }.compactMap { try? SigningKey($0.key) }
+        entries(of: endpoint).filter { $0.isValid(at: now) }.compactMap { try? SigningKey($0.key) }
+    }
+
+    fileprivate func entries(of endpoint: Endpoint) -> [Entry] {
+        switch endpoint.signature {
+        case .v1: endpoints[endpoint.id] ?? []
+        case .v1a: server
+        case .none: []
+        }
     }
 
     /// The public keys of the server, the newest first.
@@ -77,7 +79,15 @@ package struct WebhookKeys: Sendable, Codable {
 /// Where the keys are.
 package final class WebhookKeyFile: Sendable {
     package let path: String
-    private let cache = Mutex<(stamp: [Int], keys: WebhookKeys)?>(nil)
+    private let cache = Mutex<Known?>(nil)
+
+    /// The file as it was read last.
+    private struct Known {
+        let stamp: [Int]
+        let keys: WebhookKeys
+        /// The keys that have signed for endpoints, by signature and endpoint: to read a key costs as much as to sign.
+        var signing: [String: [(key: SigningKey, until: Instant?)]] = [:]
+    }
 
     package init(path: String) {
         self.path = path
@@ -108,8 +118,25 @@ package final class WebhookKeyFile: Sendable {
         guard let keys = try? JSONDecoder().decode(WebhookKeys.self, from: data), keys.isWellFormed else {
             throw Problem(description: "webhook keys \(path) have another form than `subledger webhook` writes")
         }
-        cache.withLock { $0 = (stamp, keys) }
+        cache.withLock { $0 = Known(stamp: stamp, keys: keys) }
         return keys
+    }
+
+    /// The keys of the file as it is now that sign for an endpoint; empty if there are none.
+    ///
+    /// - Throws: See ``read()``.
+    package func signing(_ endpoint: Endpoint, at now: Instant) throws(Problem) -> [SigningKey] {
+        let keys = try read()
+        let name = endpoint.signature == .v1 ? endpoint.id : endpoint.signature.rawValue
+        let all = cache.withLock { known in
+            if let signing = known?.signing[name] { return signing }
+            let signing = keys.entries(of: endpoint).compactMap { entry in
+                (try? SigningKey(entry.key)).map { (key: $0, until: entry.until.flatMap { Instant(iso8601: $0) }) }
+            }
+            known?.signing[name] = signing
+            return signing
+        }
+        return all.filter { $0.until.map { $0 > now } ?? true }.map(\.key)
     }
 
     /// Changes the keys. Other processes that change them wait; a reader finds the old or the new file.

@@ -147,6 +147,22 @@ enum ChangeStatements {
           and starts_at > '-infinity'
         """
 
+    /// The facts of some subscriptions, as they are in the live rows. The limit is for the planner, as in
+    /// ``ProjectionStatements/loadSubscriptions``.
+    static let facts = Statement(
+        "change_facts",
+        """
+        select found.original_transaction_id, found.position, found.facts
+        from unnest($2::text[]) as named (original_transaction_id)
+        cross join lateral (
+          select subscription.original_transaction_id, subscription.position, subscription.facts
+          from subledger.subscription
+          where subscription.stream_id = $1
+            and subscription.original_transaction_id = named.original_transaction_id
+          limit 1
+        ) as found
+        """)
+
     static let next = Statement(
         "change_next",
         """
@@ -199,17 +215,18 @@ enum ChangeStatements {
         )
         insert into subledger.change (
           stream_id, number, published_at, kind, original_transaction_id, at, cause, position, product_id, until,
-          auto_renew, next_product_id, customer_kind, customer_id, seats_before, seats
+          auto_renew, next_product_id, customer_kind, customer_id, seats_before, seats, reason
         )
         select $1, last_number + ordinal, $4, kind, original_transaction_id, at, cause, position, product_id, until,
-          auto_renew, next_product_id, customer_kind, customer_id, seats_before, seats
+          auto_renew, next_product_id, customer_kind, customer_id, seats_before, seats, reason
         from head
         cross join unnest(
           $5::text[], $6::text[], $7::timestamptz[], $8::text[], $9::bigint[], $10::text[], $11::timestamptz[],
-          $12::boolean[], $13::text[], $14::text[], $15::text[], $16::integer[], $17::integer[]
+          $12::boolean[], $13::text[], $14::text[], $15::text[], $16::integer[], $17::integer[],
+          $18::text[]
         ) with ordinality as input (
           kind, original_transaction_id, at, cause, position, product_id, until, auto_renew, next_product_id,
-          customer_kind, customer_id, seats_before, seats, ordinal
+          customer_kind, customer_id, seats_before, seats, reason, ordinal
         )
         """)
 }

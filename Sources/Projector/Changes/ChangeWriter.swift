@@ -14,6 +14,10 @@ struct ChangeWriter {
     let instant: Instant
     private let now: Instant
     private var changes: [Change]
+    /// The products by which the rows are computed.
+    var products: ProductCatalog
+    /// Of subscriptions that changes are about, where they are known.
+    private var facts: [String: SubscriptionFacts] = [:]
     /// True if readers will see new changes once the transaction is committed.
     private(set) var hasWritten = false
 
@@ -23,22 +27,25 @@ struct ChangeWriter {
 
     /// Starts at the stream's clock, and adds the boundaries that are due.
     ///
-    /// - Parameter now: By this process's clock, held by the database's.
+    /// - Parameters:
+    ///   - now: By this process's clock, held by the database's.
+    ///   - products: Those by which the rows are computed.
     static func start(
-        _ streamId: Int32, _ connection: PostgresConnection, now: Instant
+        _ streamId: Int32, _ connection: PostgresConnection, now: Instant, products: ProductCatalog
     ) async throws(PostgresError) -> ChangeWriter {
         let head = try await connection.query(
             Step(
                 ChangeStatements.head,
                 [Parameter(streamId), Parameter(now), Parameter(Limits.boundariesAtOnceMax)]))
         guard head.count == 1 else {
-            return ChangeWriter(streamId: streamId, connection: connection, instant: now, now: now, changes: [])
+            return ChangeWriter(
+                streamId: streamId, connection: connection, instant: now, now: now, changes: [], products: products)
         }
         let publishedUntil: Instant = try head[0].value(at: 0)
         // The clock of another projector may be ahead of this one's.
         let instant = max(publishedUntil, try head[0].value(at: 1))
         var changeWriter = ChangeWriter(
-            streamId: streamId, connection: connection, instant: instant, now: now, changes: [])
+            streamId: streamId, connection: connection, instant: instant, now: now, changes: [], products: products)
         if try head[0].value(Bool.self, at: 2) { try await changeWriter.addDueBoundaries(after: publishedUntil) }
         return changeWriter
     }
@@ -57,9 +64,11 @@ struct ChangeWriter {
         }
         var due: [Change] = []
         for subscription in Set(access.keys).union(owners.keys) {
+            let owners = owners[subscription] ?? []
             due += SubscriptionSnapshot.clockChanges(
-                of: subscription, (access[subscription] ?? []).inOrder, owners: owners[subscription] ?? [],
-                after: publishedUntil, through: instant)
+                of: subscription, (access[subscription] ?? []).inOrder, owners: owners,
+                after: publishedUntil, through: instant
+            ).map { $0.explained(by: owners) }
         }
         // Several changes of one subscription at one instant stay in their order.
         changes = due.enumerated().sorted { left, right in
@@ -71,6 +80,7 @@ struct ChangeWriter {
     /// Adds the changes that a batch makes to subscriptions.
     mutating func add(_ differences: [SubscriptionDifference], cause: (SubscriptionDifference) -> Change.Cause) {
         for difference in differences {
+            facts[difference.new.originalTransactionId] = difference.facts
             changes += difference.new.changes(
                 from: difference.old, at: instant, cause: cause(difference), evidenceAfter: difference.start)
         }
@@ -89,7 +99,9 @@ struct ChangeWriter {
     mutating func add(
         owners new: [Ownership], after old: [Ownership], of subscription: SubscriptionSnapshot, cause: Change.Cause
     ) {
-        changes += subscription.ownerChanges(from: old, to: new, at: instant, cause: cause)
+        changes += subscription.ownerChanges(from: old, to: new, at: instant, cause: cause).map {
+            $0.explained(by: new)
+        }
     }
 
     /// Adds what events say about customers that are known: a change for each customer that the named id leads to.
@@ -116,6 +128,7 @@ struct ChangeWriter {
 
     /// Writes the changes that were added since the last call, and the stream's clock.
     mutating func write() async throws(PostgresError) {
+        try await explain()
         _ = try await connection.query(
             Step(
                 ChangeStatements.write,
@@ -128,10 +141,34 @@ struct ChangeWriter {
                     .array(changes.map(\.autoRenewStatus)), .array(changes.map(\.nextProductId)),
                     .array(changes.map { $0.customer?.kind.rawValue }), .array(changes.map { $0.customer?.id.text }),
                     .array(changes.map { $0.seats.map { Int32(clamping: $0.before) } }),
-                    .array(changes.map { $0.seats.map { Int32(clamping: $0.now) } }),
+                    .array(changes.map { $0.seats.map { Int32(clamping: $0.now) } }), .array(changes.map(\.reason)),
                 ]))
         hasWritten = hasWritten || !changes.isEmpty
         changes = []
+        facts = [:]
+    }
+
+    /// Adds why the changes happened, by the facts of their subscriptions: those of the batch, or those of the rows. The
+    /// reason stays what it was at the time of the change, whatever is learned later.
+    private mutating func explain() async throws(PostgresError) {
+        let explained = changes.filter { $0.kind.isExplained && $0.reason == nil }.map(\.originalTransactionId)
+        let unknown = Set(explained).filter { facts[$0] == nil }.sorted()
+        if !unknown.isEmpty {
+            let rows = try await connection.query(
+                Step(ChangeStatements.facts, [Parameter(streamId), .array(unknown)]))
+            // Rows that only another release understands explain nothing, and hold up no change.
+            if case .success(let states) = try ProjectedSubscription.read(rows) {
+                for state in states { facts[state.facts.originalTransactionId] = state.facts }
+            }
+        }
+        var subscriptions: [String: ExplainedChanges] = [:]
+        for index in changes.indices where changes[index].kind.isExplained && changes[index].reason == nil {
+            let id = changes[index].originalTransactionId
+            guard let own = facts[id] else { continue }
+            let subscription = subscriptions[id] ?? ExplainedChanges(own, products: products)
+            subscriptions[id] = subscription
+            changes[index].reason = subscription.reason(of: changes[index])
+        }
     }
 }
 
@@ -143,14 +180,17 @@ struct SubscriptionDifference: Sendable {
     let start: Int64
     /// The position of the last event about the subscription.
     let position: Int64
+    /// From which the new state was computed; nil if they are not at hand.
+    let facts: SubscriptionFacts?
 
     /// Nil if there is nothing to publish.
-    init?(from old: Subscription?, to new: Subscription, after start: Int64, position: Int64) {
+    init?(from old: Subscription?, to new: Subscription, of state: ProjectedSubscription, after start: Int64) {
         guard let old else { return nil }
+        position = state.position
+        facts = state.facts
         self.old = SubscriptionSnapshot(old)
         self.new = SubscriptionSnapshot(new)
         self.start = start
-        self.position = position
         if self.old == self.new { return nil }
     }
 
@@ -160,6 +200,16 @@ struct SubscriptionDifference: Sendable {
         self.new = new
         self.start = start
         position = .max
+        facts = nil
+    }
+}
+
+extension Change {
+    /// The change with the reason why its customer owns the subscription.
+    fileprivate func explained(by owners: [Ownership]) -> Change {
+        var explained = self
+        explained.reason = owners.reason(of: self)
+        return explained
     }
 }
 

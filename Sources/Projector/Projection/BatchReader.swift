@@ -121,7 +121,7 @@ struct BatchReader: Sendable {
                 customers: CustomerChanges(page.events, folded, subscriptions, before: before),
                 differences: zip(folded, subscriptions).compactMap { state, subscription in
                     SubscriptionDifference(
-                        from: state.written, to: subscription, after: page.start, position: state.position)
+                        from: state.written, to: subscription, of: state, after: page.start)
                 }, holders: new, notices: notices(page.events, folded)))
     }
 

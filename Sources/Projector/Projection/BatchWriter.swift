@@ -89,6 +89,7 @@ struct BatchWriter: Sendable {
         let written = await leading(after: expected) {
             (connection, changeWriter) async throws(PostgresError) -> ProjectionOutcome<Written> in
             let old = ProductCatalog(configured: expected.products.text)
+            changeWriter?.products = products
             let writer = ProjectionWriter(
                 streamId: streamId, products: products, checks: expected.checks, tables: tables)
             let customers = CustomerFold(streamId: streamId, rules: expected.rules, connection: connection)
@@ -110,8 +111,7 @@ struct BatchWriter: Sendable {
                 for step in writer.steps(states, subscriptions) { _ = try await connection.query(step) }
                 let differences = zip(states, subscriptions).compactMap { state, subscription in
                     SubscriptionDifference(
-                        from: Subscription(state.facts, products: old), to: subscription, after: .max,
-                        position: state.position)
+                        from: Subscription(state.facts, products: old), to: subscription, of: state, after: .max)
                 }
                 changeWriter?.add(differences) { _ in .products }
                 switch try await customers.refresh(states) {
@@ -197,7 +197,10 @@ struct BatchWriter: Sendable {
                 }
                 let clock = now().held(by: try rows[0].value(at: 6))
                 var changeWriter =
-                    tables == .live ? try await ChangeWriter.start(streamId, connection, now: clock) : nil
+                    tables == .live
+                    ? try await ChangeWriter.start(
+                        streamId, connection, now: clock, products: ProductCatalog(configured: found.rowProducts.text))
+                    : nil
                 let mustWait = expected != nil && changeWriter?.hasMoreDue == true
                 let result: ProjectionOutcome<Value?> =
                     mustWait ? .success(nil) : try await body(connection, &changeWriter).map(Optional.some)

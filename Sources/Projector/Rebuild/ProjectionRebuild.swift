@@ -195,11 +195,14 @@ package struct ProjectionRebuild: Sendable {
                 while try await fold(&streams[index], batchesMax: 1), streams[index].folded < position {}
             }
             let clock = now().held(by: try live[0].value(at: 1))
-            var changeWriter = try await ChangeWriter.start(streams[index].id, connection, now: clock)
+            let products = ProductCatalog(configured: try live[0].value(at: 2))
+            var changeWriter = try await ChangeWriter.start(
+                streams[index].id, connection, now: clock, products: products)
             while changeWriter.hasMoreDue {
                 try await changeWriter.write()
                 changed.append(streams[index].id)
-                changeWriter = try await ChangeWriter.start(streams[index].id, connection, now: clock)
+                changeWriter = try await ChangeWriter.start(
+                    streams[index].id, connection, now: clock, products: products)
             }
             for statement in [RebuildStatements.restoreChecks, RebuildStatements.restoreClaims] {
                 _ = try await query(Step(statement, [id]), Limits.tableWaitMax)

@@ -109,9 +109,15 @@ enum RebuildStatements {
     static let liveCheckpoint = Statement(
         "rebuild_live_checkpoint",
         """
-        select position, clock_timestamp()
+        select checkpoint.position, clock_timestamp(),
+          coalesce((
+            select product_catalog.products
+            from subledger.product_catalog
+            where product_catalog.app = stream.app
+          ), '')
         from subledger.checkpoint
-        where stream_id = $1
+        join subledger.stream using (stream_id)
+        where checkpoint.stream_id = $1
         """)
 
     /// Applies the checks that were recorded since the rebuild wrote their rows. A check that is recorded during the swap

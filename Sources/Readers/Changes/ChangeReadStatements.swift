@@ -35,7 +35,7 @@ enum ChangeReadStatements {
               'hex'
             ),
             16
-          )
+          ), reason
         from subledger.change
         where stream_id = $1
           and number >= $2

@@ -220,14 +220,14 @@ extension ChangeReader.Customer {
 }
 
 extension Change {
-    /// Reads the columns from `kind` to `seats`; nil if only a newer version knows the kind or cause.
+    /// Reads the columns from `kind` to `seats`, and `reason` after the check value; nil if only a newer version knows the kind or cause.
     fileprivate static func read(_ row: Row, at column: Int) throws(PostgresError) -> Change? {
         let position: Int64? = try row.optional(at: column + 4)
         guard let kind = Kind(rawValue: try row.value(at: column)),
             let cause = Cause(name: try row.value(at: column + 3), position: position)
         else { return nil }
         let seats: (Int32?, Int32?) = (try row.optional(at: column + 11), try row.optional(at: column + 12))
-        return Change(
+        var change = Change(
             kind, of: try row.value(at: column + 1), at: try row.value(at: column + 2), cause: cause,
             productId: try row.optional(at: column + 5),
             until: try row.optional(Timestamptz.self, at: column + 6)?.end,
@@ -236,5 +236,7 @@ extension Change {
                 seats.1.map { Change.Seats(before: Int(before), now: Int($0)) }
             },
             customer: try row.optional(String.self, at: column + 9) == nil ? nil : row.customerKey(at: column + 9))
+        change.reason = try row.optional(at: column + 14)
+        return change
     }
 }

@@ -29,6 +29,7 @@ extension ChangeReader.PublishedChange {
             writer.member("from", Int64(seats.before))
             writer.member("to", Int64(seats.now))
         }
+        writer.member("reason", change.reason)
         writer.key("customer")
         writer.object { writer in
             customer.keys.write(to: &writer)

@@ -54,6 +54,7 @@ package enum ExportTable: String, CaseIterable, Sendable {
         ExportColumn("position", .number), ExportColumn("product_id"), ExportColumn("until", .instant),
         ExportColumn("auto_renew", .boolean), ExportColumn("next_product_id"), ExportColumn("customer_kind"),
         ExportColumn("customer_id"), ExportColumn("seats_before", .number), ExportColumn("seats", .number),
+        ExportColumn("reason"),
     ]
 
     private static let subscriptionColumns = [

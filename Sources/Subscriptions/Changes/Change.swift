@@ -70,6 +70,9 @@ package struct Change: Sendable, Hashable {
     /// For ``Kind/customerChanged``: the customer that lost or gained the subscription. Its ``until`` is nil unless it
     /// owns the subscription now. For the kinds of a ``CustomerNotice``: the customer that it is about.
     package var customer: CustomerKey?
+    /// Why it happened, in a sentence: see ``ExplainedChanges``. Nil for changes that no rule explains, and for those that
+    /// an earlier release published.
+    package var reason: String?
 
     /// Numbers of seats.
     package struct Seats: Sendable, Hashable {

@@ -13,7 +13,7 @@ extension Explanation {
             let state = Self.state(restated.active, restated.until)
             parts.append("Events received later change this: \(entitlement) \(state)\(reason)")
         }
-        parts += couldChange.map { "Next, on \($0.at.words): \($0.text.uncapitalised)" }
+        parts += couldChange.map(\.words)
         return parts.map { $0 + "." }.joined(separator: " ")
     }
 
@@ -52,7 +52,16 @@ extension Explanation.CitedEvent {
     }
 }
 
+extension Explanation.PossibleChange {
+    fileprivate var words: String { "Next, on \(at.words): \(text.uncapitalised)" }
+
+    package var sentence: String { words + "." }
+}
+
 extension Explanation.Reason {
+    /// The text with the events that are its evidence, as a sentence.
+    package var sentence: String { cited + "." }
+
     /// The text with the events that are its evidence.
     fileprivate var cited: String {
         let app = joinedApp.map { " of \($0)" } ?? ""

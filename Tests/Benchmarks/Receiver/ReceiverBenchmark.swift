@@ -14,7 +14,7 @@ struct ReceiverBenchmark: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Sections to run, separated by commas: v1, v2, burst, start, lookups, console. [all but console]",
+            "Sections to run, separated by commas: v1, v2, burst, start, lookups, console, delivery. [all but the last two]",
             valueName: "names"))
     var only: String?
 
@@ -57,12 +57,12 @@ struct ReceiverBenchmark: AsyncParsableCommand {
     }
 
     func sections() throws -> Set<Section> {
-        guard let only else { return Set(Section.allCases).subtracting([.console]) }
+        guard let only else { return Set(Section.allCases).subtracting([.console, .delivery]) }
         return Set(
             try only.split(separator: ",").map { name in
                 guard let section = Section(rawValue: String(name)) else {
                     throw ValidationError(
-                        "unknown section \"\(name)\": expected v1, v2, burst, start, lookups or console.")
+                        "unknown section \"\(name)\": expected v1, v2, burst, start, lookups, console or delivery.")
                 }
                 return section
             })
@@ -115,6 +115,12 @@ struct ReceiverBenchmark: AsyncParsableCommand {
         if sections.contains(.console) {
             try await ConsolePages(settings: settings, subscriptions: subscriptions, runs: runs).measure(&samples)
         }
+        if sections.contains(.delivery) {
+            for round in 1...runs {
+                progress("delivery \(round) of \(runs)")
+                try await DeliveryRun(settings: settings).measure(&samples)
+            }
+        }
         let report = Report(samples: samples, runs: runs, connections: connections, rows: rows)
         print(report.description)
         if let json { try report.json().write(to: URL(fileURLWithPath: json)) }
@@ -123,7 +129,7 @@ struct ReceiverBenchmark: AsyncParsableCommand {
 }
 
 enum Section: String, CaseIterable {
-    case v1, v2, burst, start, lookups, console
+    case v1, v2, burst, start, lookups, console, delivery
 }
 
 /// The settings that all runs share.
