@@ -283,6 +283,16 @@ struct ConsoleLoginTests {
             let renamed = try await browser.post(
                 "/console/products", fields + [("csrf", csrf), ("name", "Books"), ("do", "preview")], cookie: cookie)
             #expect(renamed.body.contains("This changes what the console calls it"), "\(renamed.body)")
+            let levelled = fields + [("csrf", csrf), ("level", "3")]
+            let preview = try await browser.post("/console/products", levelled + [("do", "preview")], cookie: cookie)
+            let token = try #require(preview.field("previewed"))
+            let ranked = try await browser.post(
+                "/console/products", levelled + [("do", "save"), ("previewed", token)], cookie: cookie)
+            #expect(ranked.status == 303)
+            #expect(try await server.sql("select level::text from subledger.product") == ["3"])
+            let unranked = try await browser.post(
+                "/console/products", fields + [("csrf", csrf), ("level", "high"), ("do", "preview")], cookie: cookie)
+            #expect(unranked.status == 400 && unranked.body.contains("level must be an integer"))
             let malformed = try await browser.post(
                 "/console/products", fields + [("csrf", csrf), ("kind", "rented"), ("do", "preview")], cookie: cookie)
             #expect(malformed.status == 400)

@@ -128,6 +128,12 @@ struct MoneyTests {
             #expect(
                 try await log.lines(
                     """
+                    select concat_ws(' ', sum(purchases), sum(refunded), sum(amount), sum(refunded_amount))
+                    from analyst.refund_rate
+                    """) == ["3 1 36.000 4.000"])
+            #expect(
+                try await log.lines(
+                    """
                     select concat_ws(' ', day, gross, refunded, refunded_here)
                     from analyst.revenue
                     where gross <> 0 or refunded_here <> 0

@@ -39,6 +39,23 @@ struct ProductRouteTests {
         }
     }
 
+    @Test("a plan's level is set, listed and cleared")
+    func level() async throws {
+        try await TestBundle.withServer { server in
+            let levels: StaticString = "select coalesce(level::text, 'none') from subledger.product"
+            let set = try await server.owner.put(#"{"kind":"auto-renewable","level":1000}"#, to: Self.path)
+            let list = try await server.backend.get("/products?app=com.example.magazine")
+            let stored = try await server.sql(levels)
+            let cleared = try await server.owner.put(#"{"kind":"auto-renewable","level":null}"#, to: Self.path)
+
+            #expect(set.status == 200 && set.json["level"] as? Int == 1000)
+            #expect((list.json["products"] as? [[String: Any]])?.first?["level"] as? Int == 1000, "\(list.body)")
+            #expect(stored == ["1000"])
+            #expect(cleared.status == 200 && cleared.json["level"] == nil)
+            #expect(try await server.sql(levels) == ["none"])
+        }
+    }
+
     struct Bad: Sendable, CustomTestStringConvertible {
         let body: String
         var path = ProductRouteTests.path
@@ -69,6 +86,12 @@ struct ProductRouteTests {
         Bad(
             body: "{\"kind\":\"non-renewing\",\"duration\":\"P٣M1D\"}",
             says: "duration must be an ISO 8601 duration of years, months, weeks and days, such as P1Y10D"),
+        Bad(body: "{\"level\":\"2\"}", says: "level must be an integer"),
+        Bad(body: "{\"level\":1.5}", says: "level must be an integer"),
+        Bad(body: "{\"level\":0}", says: "level must be an integer from 1 to 1000"),
+        Bad(body: "{\"level\":1001}", says: "level must be an integer from 1 to 1000"),
+        Bad(
+            body: "{\"kind\":\"consumable\",\"level\":1}", says: "level must be absent unless the product renews"),
         Bad(body: "{\"entitlements\":\"plus\"}", says: "entitlements must be an array of strings"),
         Bad(body: "{\"entitlements\":[\"plus\",1]}", says: "entitlements must be an array of strings"),
         Bad(body: "{\"entitlements\":[\"\"]}", says: "entitlement must not be empty"),
