@@ -89,8 +89,9 @@ struct OutboundLoadTests {
                 try await Task.sleep(for: .seconds(rounds))
                 let perSecond = (try await Self.transactions(bundle) - before) / rounds
                 print("\(count) endpoints, \(perSecond) transactions a second")
-                // Each looks for more every five seconds, and what has failed is recorded now and then.
-                #expect(perSecond < 30 + count / 2)
+                // Each looks for more every five seconds, and what has failed is recorded now and then. An endpoint that asks
+                // every second shows with hundreds of them.
+                #expect(perSecond < 60 + count / 2)
             }
             #expect(arrived.withLock { $0["/quick"] } == changes)
         }
