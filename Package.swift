@@ -248,7 +248,8 @@ let package = Package(
             // Compiles the adapter for StoreKit against a stub.
             swiftSettings: [.define("STOREKIT_STUB", .when(platforms: [.linux]))]),
         .testTarget(name: "EncodingTests", dependencies: ["Encoding", "TestSupport"]),
-        .testTarget(name: "OutboundTests", dependencies: ["Encoding", "Outbound", "StandardWebhooks"]),
+        .testTarget(
+            name: "OutboundTests", dependencies: ["Encoding", "Outbound", "StandardWebhooks", "Subscriptions"]),
         .testTarget(
             name: "StandardWebhooksTests",
             dependencies: ["StandardWebhooks", .product(name: "Crypto", package: "swift-crypto")],

@@ -206,7 +206,7 @@ package struct EndpointAdmin: Sendable {
         let now = now()
         let keys: [SigningKey]
         do throws(WebhookKeyFile.Problem) {
-            keys = try keyFile?.read().signing(endpoint, at: now) ?? []
+            keys = try keyFile?.signing(endpoint, at: now) ?? []
         } catch {
             throw .keys(error)
         }

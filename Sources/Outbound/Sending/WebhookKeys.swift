@@ -25,11 +25,6 @@ package struct WebhookKeys: Sendable, Codable {
     var server: [Entry] = []
     var endpoints: [String: [Entry]] = [:]
 
-    /// The keys that sign for an endpoint; empty if there are none.
-    package func signing(_ endpoint: Endpoint, at now: Instant) -> [SigningKey] {
-        entries(of: endpoint).filter { $0.isValid(at: now) }.compactMap { try? SigningKey($0.key) }
-    }
-
     fileprivate func entries(of endpoint: Endpoint) -> [Entry] {
         switch endpoint.signature {
         case .v1: endpoints[endpoint.id] ?? []
@@ -85,8 +80,8 @@ package final class WebhookKeyFile: Sendable {
     private struct Known {
         let stamp: [Int]
         let keys: WebhookKeys
-        /// The keys that have signed for endpoints, by signature and endpoint: to read a key costs as much as to sign.
-        var signing: [String: [(key: SigningKey, until: Instant?)]] = [:]
+        /// The keys that have signed, by their text: to read a key costs as much as to sign.
+        var parsed: [String: SigningKey] = [:]
     }
 
     package init(path: String) {
@@ -126,17 +121,15 @@ package final class WebhookKeyFile: Sendable {
     ///
     /// - Throws: See ``read()``.
     package func signing(_ endpoint: Endpoint, at now: Instant) throws(Problem) -> [SigningKey] {
-        let keys = try read()
-        let name = endpoint.signature == .v1 ? endpoint.id : endpoint.signature.rawValue
-        let all = cache.withLock { known in
-            if let signing = known?.signing[name] { return signing }
-            let signing = keys.entries(of: endpoint).compactMap { entry in
-                (try? SigningKey(entry.key)).map { (key: $0, until: entry.until.flatMap { Instant(iso8601: $0) }) }
+        let entries = try read().entries(of: endpoint).filter { $0.isValid(at: now) }
+        return cache.withLock { known in
+            entries.compactMap { entry in
+                if let key = known?.parsed[entry.key] { return key }
+                let key = try? SigningKey(entry.key)
+                known?.parsed[entry.key] = key
+                return key
             }
-            known?.signing[name] = signing
-            return signing
         }
-        return all.filter { $0.until.map { $0 > now } ?? true }.map(\.key)
     }
 
     /// Changes the keys. Other processes that change them wait; a reader finds the old or the new file.
