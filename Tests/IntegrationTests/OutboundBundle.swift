@@ -77,6 +77,18 @@ struct OutboundBundle {
     /// Publishes changes of these subscriptions, numbered on from the last one.
     func publish(_ subscriptions: [String], kind: String = "extended") async throws {
         let values = subscriptions.enumerated().map { "(\($0.offset + 1), '\($0.element)')" }.joined(separator: ",")
+        try await publish("values \(values)", count: subscriptions.count, kind: kind)
+    }
+
+    /// Publishes this many changes, of these many subscriptions in turn, numbered on from the last one.
+    func publish(count: Int, lines: Int) async throws {
+        try await publish(
+            "select place, 's' || (number + place) % \(lines) from generate_series(1, \(count)) as place", count: count,
+            kind: "extended")
+    }
+
+    /// - Parameter input: A query of the places, from 1, and of the subscriptions.
+    private func publish(_ input: String, count: Int, kind: String) async throws {
         try await script(
             """
             begin;
@@ -88,27 +100,7 @@ struct OutboundBundle {
             select 1, change_head.number + input.place, '2019-11-08T08:14:00Z', '\(kind)', input.id,
               '2019-11-08T08:14:00Z', 'clock', 'monthly', '2019-12-08', 'Transaction 7 was paid for.'
             from subledger.change_head
-            cross join (values \(values)) as input (place, id);
-            update subledger.change_head set number = number + \(subscriptions.count);
-            commit;
-            notify subledger_change, '1'
-            """)
-    }
-
-    /// Publishes this many changes, of these many subscriptions in turn, numbered on from the last one.
-    func publish(count: Int, lines: Int) async throws {
-        try await script(
-            """
-            begin;
-            insert into subledger.change_head (stream_id, number, published_until)
-            values (1, 0, '2019-11-08') on conflict do nothing;
-            insert into subledger.change (
-              stream_id, number, published_at, kind, original_transaction_id, at, cause, product_id, until, reason
-            )
-            select 1, place, '2019-11-08T08:14:00Z', 'extended', 's' || place % \(lines), '2019-11-08T08:14:00Z', 'clock',
-              'monthly', '2019-12-08', 'Transaction 7 was paid for.'
-            from subledger.change_head
-            cross join generate_series(number + 1, number + \(count)) as place;
+            cross join lateral (\(input)) as input (place, id);
             update subledger.change_head set number = number + \(count);
             commit;
             notify subledger_change, '1'

@@ -147,22 +147,6 @@ enum ChangeStatements {
           and starts_at > '-infinity'
         """
 
-    /// The facts of some subscriptions, as they are in the live rows. The limit is for the planner, as in
-    /// ``ProjectionStatements/loadSubscriptions``.
-    static let facts = Statement(
-        "change_facts",
-        """
-        select found.original_transaction_id, found.position, found.facts
-        from unnest($2::text[]) as named (original_transaction_id)
-        cross join lateral (
-          select subscription.original_transaction_id, subscription.position, subscription.facts
-          from subledger.subscription
-          where subscription.stream_id = $1
-            and subscription.original_transaction_id = named.original_transaction_id
-          limit 1
-        ) as found
-        """)
-
     static let next = Statement(
         "change_next",
         """

@@ -155,7 +155,7 @@ struct ChangeWriter {
         let unknown = Set(explained).filter { facts[$0] == nil }.sorted()
         if !unknown.isEmpty {
             let rows = try await connection.query(
-                Step(ChangeStatements.facts, [Parameter(streamId), .array(unknown)]))
+                Step(ProjectionStatements.loadLiveSubscriptions, [Parameter(streamId), .array(unknown)]))
             // Rows that only another release understands explain nothing, and hold up no change.
             if case .success(let states) = try ProjectedSubscription.read(rows) {
                 for state in states { facts[state.facts.originalTransactionId] = state.facts }

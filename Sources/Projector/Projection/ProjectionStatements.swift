@@ -148,19 +148,26 @@ enum ProjectionStatements {
 
     /// Looks up each subscription by its key. The limit keeps PostgreSQL from scanning all subscriptions and comparing
     /// each with a list of hundreds, which it prefers as long as it believes that the table is small.
-    static let loadSubscriptions = Statement(
-        "projector_load_subscriptions",
-        """
-        select found.original_transaction_id, found.position, found.facts
-        from unnest($2::text[]) as named (original_transaction_id)
-        cross join lateral (
-          select subscription.original_transaction_id, subscription.position, subscription.facts
-          from subscription
-          where subscription.stream_id = $1
-            and subscription.original_transaction_id = named.original_transaction_id
-          limit 1
-        ) as found
-        """)
+    static let loadSubscriptions = loadSubscriptions("projector_load_subscriptions", from: "subscription")
+    /// The same of the live rows, also while a rebuild writes others.
+    static let loadLiveSubscriptions = loadSubscriptions(
+        "projector_load_live_subscriptions", from: "subledger.subscription")
+
+    private static func loadSubscriptions(_ name: SQL, from table: SQL) -> Statement {
+        Statement(
+            name,
+            """
+            select found.original_transaction_id, found.position, found.facts
+            from unnest($2::text[]) as named (original_transaction_id)
+            cross join lateral (
+              select subscription.original_transaction_id, subscription.position, subscription.facts
+              from \(table)
+              where subscription.stream_id = $1
+                and subscription.original_transaction_id = named.original_transaction_id
+              limit 1
+            ) as found
+            """)
+    }
 
     /// The subscriptions that have some transactions. The limit is for the planner, as above: a transaction is in one.
     static let transactionHolders = Statement(

@@ -24,8 +24,8 @@ enum DifferenceStatements {
         let isSame: Statement
         /// Records the rows that differ.
         let record: Statement
-        /// Forgets the rows that were recorded.
-        let forget: Statement
+        /// What comes before each comparison: what does not follow from the log is copied, and what was recorded is forgotten.
+        let prepare: [Statement]
         /// How often the rows are compared before a difference counts. The poller claims and records checks at any time,
         /// so a row of the schedule may have changed since its claim was copied.
         let passes: Int
@@ -34,13 +34,18 @@ enum DifferenceStatements {
             self.isSame = isSame
             let name = table.name
             passes = table.isWrittenByPoller ? 3 : 1
-            forget = Statement(
-                "difference_forget_\(name)",
-                """
-                delete from subledger_rebuild.difference
-                where stream_id = $1
-                  and relation = '\(name)'
-                """)
+            prepare =
+                table.isWrittenByPoller
+                ? [
+                    RebuildStatements.restoreChecks, RebuildStatements.restoreClaims,
+                    Statement(
+                        "difference_forget_\(name)",
+                        """
+                        delete from subledger_rebuild.difference
+                        where stream_id = $1
+                          and relation = '\(name)'
+                        """),
+                ] : []
             record = Statement(
                 "difference_record_\(name)",
                 """

@@ -75,13 +75,10 @@ extension ProjectionRebuild {
             // The projection may have advanced meanwhile. Both sides must have folded the same events.
             try await catchUp(&streams, index, through: position, onProgress)
             for table in DifferenceStatements.tables {
-                for pass in 1...table.passes {
-                    if table.passes > 1 {
-                        for statement in [RebuildStatements.restoreChecks, RebuildStatements.restoreClaims] {
-                            _ = try await query(Step(statement, [id]), Limits.tableWaitMax)
-                        }
+                for _ in 1...table.passes {
+                    for statement in table.prepare {
+                        _ = try await query(Step(statement, [id]), Limits.tableWaitMax)
                     }
-                    if pass > 1 { _ = try await query(Step(table.forget, [id]), Limits.tableWaitMax) }
                     let isSame = try await query(Step(table.isSame, [id]), Limits.tableWaitMax)
                     if try isSame[0].value(Bool.self, at: 0) { break }
                     _ = try await query(Step(table.record, [id]), Limits.tableWaitMax)
