@@ -1,4 +1,5 @@
 import Foundation
+import Simulation
 import TestSupport
 import Testing
 
@@ -9,7 +10,8 @@ struct GoogleInStepTests {
         "every answer about Google Play is right in the end, and every purchase is acknowledged in time",
         arguments: [
             [
-                "--store", "google", "--subscriptions", "42", "--lose", "0.3", "--order", "shuffled", "--duplicate",
+                "--store", "google", "--subscriptions", "\(PlayStory.allCases.count)", "--lose", "0.3", "--order",
+                "shuffled", "--duplicate",
                 "0.2", "--store-faults", "0.05", "--restore",
             ],
             [

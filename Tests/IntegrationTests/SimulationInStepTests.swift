@@ -1,4 +1,5 @@
 import Foundation
+import Simulation
 import TestSupport
 import Testing
 
@@ -16,7 +17,8 @@ struct SimulationInStepTests {
         defer { try? FileManager.default.removeItem(atPath: folder) }
 
         let run = try ServerProcess.simulate(
-            ["--in-step", "--seed", "11", "--subscriptions", "46", "--data-folder", folder] + scenario,
+            ["--in-step", "--seed", "11", "--subscriptions", "\(Story.allCases.count)", "--data-folder", folder]
+                + scenario,
             limit: 300)
 
         #expect(run.status == 0, "\(run.output)\(run.error)")
