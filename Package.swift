@@ -274,7 +274,7 @@ let package = Package(
         .testTarget(
             name: "SimulationTests",
             dependencies: [
-                "AppStore", "Encoding", "Simulation", "Subscriptions", "TestSupport",
+                "AppStore", "Encoding", "PlayStore", "Simulation", "Subscriptions", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 .product(name: "Logging", package: "swift-log"),

@@ -291,7 +291,11 @@ struct StoreSimulator: AsyncParsableCommand {
         }
         if scenario.store != .google {
             for story in Story.allCases {
-                printStory(story.name, story.summary + (story.isCompleteInVersion1 ? "" : " [version 2 only]"))
+                let marks = [
+                    story.isCompleteInVersion1 ? nil : "version 2 only",
+                    story.isFromDocumentation ? "by documentation alone" : nil,
+                ].compactMap(\.self)
+                printStory(story.name, story.summary + (marks.isEmpty ? "" : " [\(marks.joined(separator: ", "))]"))
             }
         }
         if scenario.store != .apple {

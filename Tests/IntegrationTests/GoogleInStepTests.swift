@@ -1,4 +1,5 @@
 import Foundation
+import Simulation
 import TestSupport
 import Testing
 
@@ -9,8 +10,8 @@ struct GoogleInStepTests {
         "every answer about Google Play is right in the end, and every purchase is acknowledged in time",
         arguments: [
             [
-                "--store", "google", "--subscriptions", "\(TestScale.count(14, full: 42))", "--lose", "0.3", "--order",
-                "shuffled", "--duplicate", "0.2", "--store-faults", "0.05", "--restore",
+                "--store", "google", "--subscriptions", "\(TestScale.count(14, full: PlayStory.allCases.count))", "--lose",
+                "0.3", "--order", "shuffled", "--duplicate", "0.2", "--store-faults", "0.05", "--restore",
             ],
             [
                 "--store", "both", "--subscriptions", "8", "--lose", "0.3", "--order", "shuffled", "--duplicate", "0.2",

@@ -1,4 +1,5 @@
 import Encoding
+import EventLog
 import Postgres
 import Projector
 import Subscriptions
@@ -77,6 +78,43 @@ struct RebuildDifferenceTests {
             #expect(all.first { $0.change == .removed }?.originalTransactionId == "nobody")
             #expect(try await log.projections() == before)
             #expect(try await log.lines(Self.leftovers) == [])
+        }
+    }
+
+    /// The differences as `table change field: number, rules`.
+    private static func summary(_ differences: [RebuildDifference]) -> [String] {
+        let alike = Dictionary(grouping: differences) { difference in
+            [difference.table, difference.change.rawValue, difference.field].compactMap(\.self).joined(separator: " ")
+        }
+        return alike.sorted { $0.key < $1.key }.map { place, rows in
+            let rules = Set(rows.flatMap(\.because).map(\.rule.rawValue)).sorted()
+            return "\(place): \(rows.count), \(rules.joined(separator: " "))"
+        }
+    }
+
+    @Test(
+        "of a database of the release of November 2026, what changes is what the rules of this release change",
+        .enabled(if: !CitusCluster.isWanted))
+    func ofRelease() async throws {
+        try await ReleaseDump.withDatabase { database in
+            let owner = try await TestCluster.connect(database)
+            _ = try await Schema.migrate(owner) { _ in }
+            await owner.close()
+            try await SimulatedLog.with(database: database) { log in
+                let (comparison, all) = try await Self.differences(log)
+
+                #expect(comparison.eventsFolded == 173)
+                // No period and no owner changes: the evidence is the statement that decides (positions, facts), people are
+                // counted by store accounts (customer_edge), and purchases of Google Play have a schedule of their own.
+                #expect(
+                    Self.summary(all) == [
+                        "access_period changed position: 6, grace_granted paid", "check_schedule added: 8, ",
+                        "customer_edge changed position: 4, ", "customer_edge changed store_account: 10, ",
+                        "ownership changed position: 1, tied_by_account_token",
+                        "subscription changed facts: 14, family_revoked paid refunded_whole",
+                        "transaction changed positions: 10, grace_granted no_access_kind paid",
+                    ])
+            }
         }
     }
 

@@ -22,7 +22,7 @@ struct SimulateGoogleTests {
     @Test("purchases and expected answers are written; equal seeds give equal answers")
     func files() throws {
         defer { try? FileManager.default.removeItem(at: folder) }
-        let arguments = ["--store", "google", "--subscriptions", "42", "--seed", "5"]
+        let arguments = ["--store", "google", "--subscriptions", "\(PlayStory.allCases.count)", "--seed", "5"]
 
         let first = try ServerProcess.simulate(
             arguments + [

@@ -1,4 +1,5 @@
 import Foundation
+import Simulation
 import TestSupport
 import Testing
 
@@ -8,9 +9,9 @@ struct SimulationInStepTests {
     @Test(
         "every answer is right in the end",
         arguments: [
-            (46, ["--lose", "0.3", "--format", "both", "--order", "shuffled", "--duplicate", "0.1"]),
-            (TestScale.count(16, full: 46), ["--lose", "1.0"]),
-            (TestScale.count(16, full: 46), ["--by-api", "--lose", "0.3", "--order", "shuffled", "--restore"]),
+            (Story.allCases.count, ["--lose", "0.3", "--format", "both", "--order", "shuffled", "--duplicate", "0.1"]),
+            (TestScale.count(16, full: Story.allCases.count), ["--lose", "1.0"]),
+            (TestScale.count(16, full: Story.allCases.count), ["--by-api", "--lose", "0.3", "--order", "shuffled", "--restore"]),
         ])
     func found(_ subscriptions: Int, _ scenario: [String]) throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())").path

@@ -22,6 +22,11 @@ struct UnknownPlayValueTests {
             try statement(
                 #"{"purchaseStateContext":{"purchaseState":"SOMETHING_NEW"},"productLineItem":[]}"#, .productV2
             ).event.defects
+        case .consumptionState:
+            try statement(
+                #"{"purchaseStateContext":{"purchaseState":"PURCHASED"},"productLineItem":[{"productId":"coins","#
+                    + #""productOfferDetails":{"consumptionState":"SOMETHING_NEW"}}]}"#, .productV2
+            ).event.defects
         case .orderState:
             try statement(#"{"orderId":"GPA.1","state":"SOMETHING_NEW"}"#, .order, environment: .production).event
                 .defects

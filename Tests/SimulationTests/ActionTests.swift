@@ -97,7 +97,7 @@ struct ActionTests {
         var member = newLife(isFamilyMember: true, subscription: 1)
         member.subscribe(to: monthly, at: day("2025-01-10"))
 
-        member.revokeFamilyAccess(at: day("2025-01-20"))
+        member.revokeMember(at: day("2025-01-20"))
         purchaser.renew()
 
         #expect(member.isActive("2025-01-19") && !member.isActive("2025-01-20"))

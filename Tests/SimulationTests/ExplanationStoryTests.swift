@@ -15,8 +15,7 @@ struct ExplanationStoryTests {
     }
 
     private static func steps(_ subscription: SimulatedSubscription) -> [Step] {
-        // Each notification makes an entry, and so does a restore, before all notifications.
-        zip(subscription.notifications, subscription.history.suffix(subscription.notifications.count))
+        zip(subscription.notifications, subscription.notifiedBooks)
             .map { Step(notification: $0, books: $1.access) }
     }
 

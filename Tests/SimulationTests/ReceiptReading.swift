@@ -23,7 +23,7 @@ struct ReceiptReading {
         let end: Instant?
         let cancelled: Instant?
         let isUpgraded: Bool
-        let isFamily: Bool
+        let isMember: Bool
     }
 
     struct Pending {
@@ -64,7 +64,7 @@ struct ReceiptReading {
             end: Self.instant(row.string("expires_date_ms") ?? row.string("expires_date")),
             cancelled: Self.instant(row.string("cancellation_date_ms")),
             isUpgraded: row.string("is_upgraded") == "true",
-            isFamily: row.string("in_app_ownership_type") == "FAMILY_SHARED")
+            isMember: ["FAMILY_SHARED", "ASSIGNED"].contains(row.string("in_app_ownership_type")))
     }
 
     private static func instant(_ milliseconds: String?) -> Instant? {
@@ -79,7 +79,7 @@ struct ReceiptReading {
                 return false
             }
             guard let cancelled = row.cancelled else { return instant < row.end ?? .latest }
-            return (row.isUpgraded || row.isFamily) && instant < min(cancelled, row.end ?? .latest)
+            return (row.isUpgraded || row.isMember) && instant < min(cancelled, row.end ?? .latest)
         }
     }
 

@@ -13,11 +13,13 @@ func day(_ text: String) -> Instant {
 }
 
 /// A subscription to script by hand.
-func newLife(isFamilyMember: Bool = false, subscription: Int = 0) -> SubscriptionLife {
-    SubscriptionLife(
-        customer: Customer(
-            storefront: Storefront.all[1], appAccountToken: "7e3fb204-2a0c-4c5e-9d3c-0f5b3c8f4a11",
-            appTransactionId: "704000000000000001", isFamilyMember: isFamilyMember),
+func newLife(isFamilyMember: Bool = false, isAssigned: Bool = false, subscription: Int = 0) -> SubscriptionLife {
+    var customer = Customer(
+        storefront: Storefront.all[1], appAccountToken: "7e3fb204-2a0c-4c5e-9d3c-0f5b3c8f4a11",
+        appTransactionId: "704000000000000001", isFamilyMember: isFamilyMember)
+    customer.isAssigned = isAssigned
+    return SubscriptionLife(
+        customer: customer,
         identifiers: Identifiers(seed: 7, index: 0, subscription: subscription))
 }
 

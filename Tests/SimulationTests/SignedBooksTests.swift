@@ -25,8 +25,7 @@ struct SignedBooksTests {
         var checked = 0
         for story in 0..<80 {
             for subscription in simulation.storyteller.accounts(ofStory: story).flatMap(\.subscriptions) {
-                let entries = subscription.history.suffix(subscription.notifications.count)
-                for (entry, notification) in zip(entries, subscription.notifications) {
+                for (entry, notification) in zip(subscription.notifiedBooks, subscription.notifications) {
                     guard let expected = notification.status else { continue }
                     let status = subscription.status(at: entry.at)
 

@@ -33,7 +33,8 @@ struct Version1ExplanationTests {
                 isCurrent(notification) && notification.renewalPreference?.isOn == false
             }
         case .upgraded: return first { $1.upgradedAt != nil }
-        case .refunded, .refundedPart, .graceTakenBack, .familyRevoked: return first { $1.revocation != nil }
+        case .refunded, .refundedPart, .graceTakenBack, .familyRevoked, .assignmentRevoked:
+            return first { $1.revocation != nil }
         case .over, .revoked: return nil
         }
     }
@@ -59,7 +60,7 @@ struct Version1ExplanationTests {
                 let names = Set(subscription.products.flatMap(\.entitlements)).sorted()
                 var facts = SubscriptionFacts(originalTransactionId: subscription.originalTransactionId)
                 var sent: [StoreNotification] = []
-                let books = subscription.history.suffix(subscription.notifications.count).map(\.access)
+                let books = subscription.notifiedBooks.map(\.access)
                 for (notification, access) in zip(subscription.notifications, books) {
                     // Version 1 has no prorated refunds, and no consumables in its receipt.
                     guard !notification.purchases.contains(where: { $0.revocation?.kind == .prorated }),

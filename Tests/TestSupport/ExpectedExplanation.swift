@@ -65,7 +65,7 @@ extension AccessReason {
             sent.firstIndex(where: isEvidence).map { $0 + 1 }
         }
         func isAbout(_ notification: StoreNotification) -> Bool {
-            notification.subject.transactionId == transactionId
+            notification.unclaimedSeats.isEmpty && notification.subject.transactionId == transactionId
         }
         switch kind {
         case .paid, .owned: return first(isAbout)
@@ -76,7 +76,7 @@ extension AccessReason {
         case .upgraded: return first { $0.version2?.subtype == "UPGRADE" }
         case .refunded, .refundedPart, .graceTakenBack:
             return first { isAbout($0) && $0.version2?.type == "REFUND" }
-        case .familyRevoked: return first { isAbout($0) && $0.version2?.type == "REVOKE" }
+        case .familyRevoked, .assignmentRevoked: return first { isAbout($0) && $0.version2?.type == "REVOKE" }
         case .over, .revoked: return nil
         }
     }

@@ -25,8 +25,9 @@ extension PurchaseSnapshot {
                 item.offerId = offer.identifier("offerId")
                 item.quantity = offer.integer("quantity")
                 item.refundableQuantity = offer.integer("refundableQuantity")
-                item.isConsumed =
-                    offer.name("consumptionState", without: "CONSUMPTION_STATE_").map { $0 == "CONSUMED" }
+                let consumption = offer.name("consumptionState", without: "CONSUMPTION_STATE_")
+                offer.note(consumption, of: .consumptionState)
+                item.isConsumed = consumption.map { $0 == "CONSUMED" }
                 item.purchaseOptionId = offer.identifier("purchaseOptionId")
                 item.isRental = offer.raw("rentOfferDetails") != nil
                 if var preorder = offer.object("preorderOfferDetails") {

@@ -163,6 +163,13 @@ package struct AccessBook: Sendable, Hashable {
         boundaries.insert(instant)
     }
 
+    /// Moves all access of some purchases to the books of another subscription. Both keep the boundaries.
+    mutating func move(_ transactionIds: Set<String>, to other: inout AccessBook) {
+        other.intervals += intervals.filter { transactionIds.contains($0.transactionId) }
+        intervals.removeAll { transactionIds.contains($0.transactionId) }
+        other.boundaries.formUnion(boundaries)
+    }
+
     private mutating func change(_ transactionId: String, grace: Bool, _ change: (inout Interval) -> Void) {
         for index in intervals.indices
         where intervals[index].transactionId == transactionId && intervals[index].isGrace == grace {

@@ -75,7 +75,7 @@ package struct SimulatedAccount: Sendable {
 extension SimulatedAccount.RestoredCopy {
     /// Nil for a family member and for one-time purchases.
     fileprivate init?(of subscription: SimulatedSubscription, _ identifiers: Identifiers, _ random: inout SplitMix64) {
-        guard !subscription.customer.isFamilyMember,
+        guard !subscription.customer.isMember,
             let purchase = subscription.purchases.randomElement(using: &random), purchase.expiresDate != nil,
             let charged = subscription.history.first(where: {
                 $0.purchases.contains { $0.transactionId == purchase.transactionId }

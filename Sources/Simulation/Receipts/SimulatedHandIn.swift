@@ -43,8 +43,7 @@ extension Simulation {
         for account in SimulatedAccount.accounts(of: rendered, number: index, seed: settings.seed) {
             for subscription in account.subscriptions {
                 for (occasion, at, purchase) in subscription.handedIn(account.restoredCopy) {
-                    // A family member's token is the purchaser's.
-                    let token = subscription.customer.isFamilyMember ? nil : purchase.appAccountToken
+                    let token = subscription.customer.statesOwnToken ? purchase.appAccountToken : nil
                     handIns.append(
                         SimulatedHandIn(
                             at: at, occasion: occasion, account: account,
@@ -90,10 +89,11 @@ extension SimulatedSubscription {
     /// Nil for a renewal.
     private func occasion(of purchase: Purchase, after previous: Purchase?) -> SimulatedHandIn.Occasion? {
         guard let previous else {
-            if isRestored || customer.isFamilyMember { return .restore }
+            if isRestored || customer.isMember { return .restore }
             return purchase.product.kind == .autoRenewable ? .purchase : .oneTimePurchase
         }
         guard purchase.reason == .purchase else { return nil }
+        if purchase.addsSeats { return .purchase }
         return previous.upgradedAt == purchase.purchaseDate ? .upgrade : .resubscription
     }
 }

@@ -42,7 +42,7 @@ package struct SalesReports: Sendable {
         for index in 0..<simulation.settings.subscriptions {
             for subscription in simulation.storyteller.story(at: index).subscriptions {
                 // Members of a family pay nothing.
-                guard !subscription.customer.isFamilyMember else { continue }
+                guard !subscription.customer.isMember else { continue }
                 for purchase in subscription.purchases where !purchase.isRestored {
                     add(purchase, subscription.customer)
                 }
@@ -54,18 +54,18 @@ package struct SalesReports: Sendable {
     private mutating func add(_ purchase: Purchase, _ customer: Customer) {
         let sale = Entry(
             at: purchase.purchaseDate, productId: purchase.product.id, country: customer.storefront.country,
-            currency: customer.storefront.currency, price: purchase.price / Int64(purchase.quantity),
+            currency: customer.storefront.currency, price: purchase.paid / Int64(purchase.quantity),
             units: purchase.quantity)
         entries.append(sale)
-        guard let revocation = purchase.revocation, revocation.kind != .family, purchase.price > 0 else { return }
+        guard let refundedAt = purchase.refundedAt, purchase.price > 0 else { return }
         var refund = sale
-        refund.at = revocation.date
-        if revocation.kind == .full {
+        refund.at = refundedAt
+        if purchase.revocation?.kind == .full {
             refund.units = -sale.units
         } else {
             // A refund in part has no units.
             refund.units = 0
-            refund.price = purchase.price * Int64(revocation.percentage ?? 0) / 100_000
+            refund.price = purchase.refunded
         }
         entries.append(refund)
     }

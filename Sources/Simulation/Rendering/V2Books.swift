@@ -35,9 +35,11 @@ extension V2Transaction {
         transactionReason = purchase.reason.rawValue
         price = purchase.price
         currency = customer.storefront.currency
-        appTransactionId = customer.appTransactionId
+        appTransactionId = customer.statesAppTransaction ? customer.appTransactionId : nil
         billingPlanType = purchase.billingPlan?.rawValue
         commitment = purchase.commitment
+        seats = purchase.seats
+        showsRevokedSeats = !customer.isMember
     }
 }
 
@@ -67,9 +69,15 @@ extension V2RenewalInfo {
         currency = customer.storefront.currency
         renewalPrice = preference.price
         appAccountToken = purchases.last?.appAccountToken
-        appTransactionId = customer.appTransactionId
+        appTransactionId = customer.statesAppTransaction ? customer.appTransactionId : nil
         self.signedDate = signedDate
         environment = app.environmentName
         renewalBillingPlanType = purchases.last?.billingPlan?.rawValue
+        seats = preference.seats
+        commitment = purchases.last?.commitment.map { commitment in
+            V2RenewalInfo.NextCommitment(
+                productId: preference.nextProduct.id, isOn: preference.isCommitmentOn,
+                billingPlanType: renewalBillingPlanType, date: commitment.expiresDate, price: commitment.price)
+        }
     }
 }

@@ -10,6 +10,8 @@ package struct V2Notification: Sendable {
         case externalPurchaseToken(json: [UInt8])
         /// The members of the object, as JSON.
         case appData(json: [UInt8])
+        /// The members of the object, as JSON.
+        case unclaimInfo(json: [UInt8])
     }
 
     package var notificationType: String
@@ -49,6 +51,9 @@ package struct V2Notification: Sendable {
                 writer.value(rawJSON: json)
             case .appData(let json):
                 writer.key("appData")
+                writer.value(rawJSON: json)
+            case .unclaimInfo(let json):
+                writer.key("unclaimInfo")
                 writer.value(rawJSON: json)
             }
             writer.member("version", version)

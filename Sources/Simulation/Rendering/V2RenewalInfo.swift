@@ -25,6 +25,18 @@ package struct V2RenewalInfo: Sendable, Hashable {
     package var signedDate: Instant?
     package var environment: String?
     package var renewalBillingPlanType: String?
+    package var commitment: NextCommitment?
+    package var seats: Seats?
+
+    /// What follows a commitment that is billed monthly.
+    package struct NextCommitment: Sendable, Hashable {
+        package let productId: String
+        package let isOn: Bool
+        package let billingPlanType: String?
+        package let date: Instant
+        /// In thousandths of the currency's unit.
+        package let price: Int64
+    }
 
     package init() {}
 
@@ -53,7 +65,26 @@ package struct V2RenewalInfo: Sendable, Hashable {
             writer.milliseconds("signedDate", signedDate)
             writer.member("environment", environment)
             writer.member("renewalBillingPlanType", renewalBillingPlanType)
+            if let commitment { Self.write(commitment, to: &writer) }
+            if let seats { Self.write(seats, to: &writer) }
         }
         return writer.bytes
+    }
+
+    private static func write(_ commitment: NextCommitment, to writer: inout JSONWriter) {
+        writer.key("commitmentInfo")
+        writer.object { writer in
+            writer.member("commitmentAutoRenewProductId", commitment.productId)
+            writer.member("commitmentAutoRenewStatus", commitment.isOn ? 1 : 0)
+            writer.member("commitmentRenewalBillingPlanType", commitment.billingPlanType)
+            writer.milliseconds("commitmentRenewalDate", commitment.date)
+            writer.member("commitmentRenewalPrice", commitment.price)
+        }
+    }
+
+    private static func write(_ seats: Seats, to writer: inout JSONWriter) {
+        writer.member("renewalQuantity", seats.quantity)
+        writer.key("multiSeatInfo")
+        writer.object { $0.tiers("renewalPriceTiers", seats) }
     }
 }

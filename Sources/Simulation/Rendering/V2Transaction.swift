@@ -36,6 +36,9 @@ package struct V2Transaction: Sendable, Hashable {
     package var appTransactionId: String?
     package var billingPlanType: String?
     package var commitment: Commitment?
+    package var seats: Seats?
+    /// Rows of members do not have the number of refunded seats.
+    package var showsRevokedSeats = true
 
     package init() {}
 
@@ -84,6 +87,7 @@ package struct V2Transaction: Sendable, Hashable {
         writer.member("currency", currency)
         writer.member("appTransactionId", appTransactionId)
         writer.member("billingPlanType", billingPlanType)
+        if let seats { writeSeats(seats, to: &writer) }
         guard let commitment else { return }
         writer.key("commitmentInfo")
         writer.object { writer in
@@ -95,7 +99,30 @@ package struct V2Transaction: Sendable, Hashable {
     }
 }
 
+extension V2Transaction {
+    private func writeSeats(_ seats: Seats, to writer: inout JSONWriter) {
+        if seats.isOneOfSeveral { writer.member("additionalTransactionReason", "SEAT_ADDITION") }
+        writer.key("multiSeatInfo")
+        writer.object { writer in
+            writer.member("invitationManagement", seats.invitations.rawValue)
+            writer.tiers("priceTiers", seats)
+            if showsRevokedSeats, seats.revoked > 0 { writer.member("revokedSeatQuantity", seats.revoked) }
+        }
+    }
+}
+
 extension JSONWriter {
+    /// Writes the prices of seats, in no particular order.
+    mutating func tiers(_ key: StaticString, _ seats: Seats) {
+        self.key(key)
+        array(seats.tiers.reversed()) { writer, tier in
+            writer.object { writer in
+                writer.member("price", tier.price)
+                writer.member("quantity", tier.quantity)
+            }
+        }
+    }
+
     /// Writes an instant as Apple's signed texts do: a number of epoch milliseconds.
     mutating func milliseconds(_ key: StaticString, _ instant: Instant?) {
         member(key, instant?.milliseconds)

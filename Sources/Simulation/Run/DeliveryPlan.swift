@@ -29,6 +29,7 @@ struct DeliveryPlan: Sendable {
         var random = SplitMix64(seed: settings.seed, .max)
         for index in 0..<UInt32(settings.subscriptions) {
             let rendered = storyteller.story(at: Int(index))
+            var keys: [SubscriptionKey] = []
             for (subscription, content) in rendered.subscriptions.enumerated() {
                 let key = SubscriptionKey(index: index, subscription: UInt8(subscription))
                 for entry in Self.entries(content, key, rendered.story, settings.format) {
@@ -41,7 +42,11 @@ struct DeliveryPlan: Sendable {
                         entries.append(entry)
                     }
                 }
+                keys.append(key)
             }
+            guard rendered.story.isOneForAll else { continue }
+            if keys.contains(where: { lossy.contains($0) }) { lossy.formUnion(keys) }
+            if keys.contains(where: { incomplete.contains($0) }) { incomplete.formUnion(keys) }
         }
         arrange(settings.order, &random)
         repeatSome(settings.duplicate, &random)

@@ -12,7 +12,7 @@ extension Figures {
     mutating func addCustomers(_ rendered: RenderedStory) {
         for customer in rendered.customers {
             let subscriptions = customer.subscriptions.map { rendered.subscriptions[$0] }
-                .filter { !$0.customer.isFamilyMember }
+                .filter { !$0.customer.isMember }
             for day in Self.balanceDays {
                 guard let state = Self.state(of: subscriptions, owned: customer.owns, at: day) else { continue }
                 add(1, "active_customers", Self.day(day), state.rawValue)

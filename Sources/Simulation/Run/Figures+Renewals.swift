@@ -6,7 +6,7 @@ extension Figures {
 
     /// Adds the outcome of each renewal, by the month of the first payment at the standard price for the product.
     mutating func addRenewalRuns(_ subscription: SimulatedSubscription) {
-        let purchases = subscription.purchases
+        let purchases = subscription.purchases.filter { !$0.addsSeats }
         var run: (start: Instant, payments: Int)?
         for (index, purchase) in purchases.enumerated() {
             if index > 0, purchase.isNewRun(after: purchases[index - 1]) { run = nil }

@@ -15,9 +15,6 @@ package struct Figures: Sendable, Hashable {
     }
     /// The monthly anniversaries that every subscription of a run has passed half a year after the last story.
     private static let anniversariesMax = 6
-    /// The store retries a charge for 60 days.
-    private static let retryMilliseconds: Int64 = 60 * 86_400_000
-
     package init() {}
 
     mutating func add(_ value: Int64 = 1, _ words: String...) {
@@ -48,10 +45,10 @@ extension Figures {
     package mutating func add(_ subscription: SimulatedSubscription) {
         addRefunds(subscription)
         addRefundRequests(subscription)
-        if !subscription.customer.isFamilyMember { addPurchases(subscription) }
+        if !subscription.customer.isMember { addPurchases(subscription) }
         guard subscription.purchases.contains(where: { $0.expiresDate != nil }) else { return }
         addBalances(subscription)
-        guard !subscription.customer.isFamilyMember else { return }
+        guard !subscription.customer.isMember else { return }
         addMovements(subscription)
         addRenewalsAndPlanChanges(subscription)
         addTrials(subscription)
@@ -69,12 +66,11 @@ extension Figures {
 
     private mutating func addRefunds(_ subscription: SimulatedSubscription) {
         for purchase in subscription.purchases {
-            guard let revocation = purchase.revocation, revocation.kind != .family else { continue }
+            guard let refundedAt = purchase.refundedAt else { continue }
             let key =
-                "\(Self.month(revocation.date)) \(purchase.product.id) \(subscription.customer.storefront.currency)"
-            add(1, "refunds", key, revocation.kind == .full ? "in_full" : "in_part")
-            let amount = Self.quotient(purchase.price * Int64(revocation.percentage ?? 0), 100_000)
-            add(amount, "refunds", key, "amount")
+                "\(Self.month(refundedAt)) \(purchase.product.id) \(subscription.customer.storefront.currency)"
+            add(1, "refunds", key, purchase.revocation?.kind == .full ? "in_full" : "in_part")
+            add(purchase.refunded, "refunds", key, "amount")
         }
     }
 
@@ -94,11 +90,10 @@ extension Figures {
             let key =
                 "\(Self.month(purchase.purchaseDate)) \(purchase.product.id) \(subscription.customer.storefront.currency)"
             add(1, "refund_rate", key, "purchases")
-            add(purchase.price, "refund_rate", key, "amount")
-            guard let revocation = purchase.revocation else { continue }
+            add(purchase.paid, "refund_rate", key, "amount")
+            guard purchase.refundedAt != nil else { continue }
             add(1, "refund_rate", key, "refunded")
-            let amount = Self.quotient(purchase.price * Int64(revocation.percentage ?? 0), 100_000)
-            add(amount, "refund_rate", key, "refunded_amount")
+            add(purchase.refunded, "refund_rate", key, "refunded_amount")
         }
     }
 
@@ -107,7 +102,7 @@ extension Figures {
         for day in Self.balanceDays {
             guard let (purchase, isGrace) = subscription.holder(at: day) else { continue }
             let payerState =
-                subscription.customer.isFamilyMember
+                subscription.customer.isMember
                 ? "family" : isGrace ? "in_grace" : purchase.isTrial ? "in_trial" : "paying"
             add(1, "active_subscriptions", Self.day(day), purchase.product.id, payerState)
             if payerState == "paying" || payerState == "in_grace" {
@@ -117,7 +112,9 @@ extension Figures {
             guard payerState == "paying", subscription.access.isActive(at: day) else { continue }
             let currency = subscription.customer.storefront.currency
             add(1, "mrr", Self.day(day), currency, "subscriptions")
-            add(Self.monthly(purchase), "mrr", Self.day(day), currency, "mrr")
+            for payment in subscription.payments(ofPeriodOf: purchase, at: day) {
+                add(Self.monthly(payment), "mrr", Self.day(day), currency, "mrr")
+            }
         }
     }
 
@@ -132,9 +129,9 @@ extension Figures {
                 purchase.product.duration
             }
         guard let length = paid else { return 0 }
-        if length.months > 0 { return quotient(purchase.price, Int64(length.months)) }
+        if length.months > 0 { return quotient(purchase.paid, Int64(length.months)) }
         // A year has 52 weeks.
-        return quotient(purchase.price * 52 * 7, 12 * Int64(length.days))
+        return quotient(purchase.paid * 52 * 7, 12 * Int64(length.days))
     }
 
     /// The quotient, rounded to the nearest integer, halves up.
@@ -159,7 +156,8 @@ extension Figures {
                 addChurn(subscription, purchase.purchase, isTrial: isTrial, at: boundary)
                 ended = boundary
             } else if let ended {
-                let isInTime = boundary.milliseconds - ended.milliseconds <= Self.retryMilliseconds
+                let retried = SubscriptionLife.retryDays(purchase.purchase.billingPlan) * Draw.dayMilliseconds
+                let isInTime = boundary.milliseconds - ended.milliseconds <= retried
                 movement = purchase.purchase.reason == .renewal && isInTime ? "recovered" : "resubscribed"
             } else {
                 movement = isTrial ? "trial_starts" : "new"
@@ -228,6 +226,14 @@ extension SimulatedSubscription {
     func reason(endOf purchase: Purchase, at instant: Instant) -> String {
         if purchase.revocation?.date == instant { return "refund" }
         return endings[purchase.transactionId]?.rawValue ?? "unknown"
+    }
+
+    /// The payments of the period that the purchase began or belongs to, which seats were added to.
+    func payments(ofPeriodOf purchase: Purchase, at instant: Instant) -> [Purchase] {
+        guard purchase.seats != nil else { return [purchase] }
+        return purchases.filter {
+            $0.expiresDate == purchase.expiresDate && $0.purchaseDate <= instant && $0.revocation == nil
+        }
     }
 
     /// The purchase that gave access at the instant, even if it was refunded later. A paid period takes precedence over

@@ -21,13 +21,17 @@ package struct SimulatedLookup: Sendable {
 
 extension Simulation {
     /// Finds the Apple Account that has the transaction id, original transaction id or app transaction id.
-    package func lookup(_ id: String) -> SimulatedLookup? {
+    ///
+    /// - Parameter instant: When it is asked, for a transaction that was reported under two subscriptions.
+    package func lookup(_ id: String, at instant: Instant = .latest) -> SimulatedLookup? {
         let ofTransaction = Identifiers.story(of: id, seed: settings.seed)
         guard let story = ofTransaction ?? Identifiers.story(ofAccount: id, seed: settings.seed),
             (0..<settings.subscriptions).contains(story)
         else { return nil }
         for account in storyteller.accounts(ofStory: story) {
-            if ofTransaction != nil, let found = account.lookup(transactionId: id) { return found }
+            if ofTransaction != nil, let found = account.lookup(transactionId: id, at: instant) {
+                return found
+            }
             if ofTransaction == nil, account.appTransactionId == id {
                 return SimulatedLookup(
                     kind: .account, account: account, subscription: nil, knownSince: account.firstPurchase)
@@ -54,18 +58,19 @@ extension Simulation {
 }
 
 extension SimulatedAccount {
-    fileprivate func lookup(transactionId id: String) -> SimulatedLookup? {
+    fileprivate func lookup(transactionId id: String, at instant: Instant) -> SimulatedLookup? {
         let copied = restoredCopy?.transactionId == id ? restoredCopy : nil
-        for subscription in subscriptions {
-            let first = subscription.history.first { entry in
-                entry.purchases.contains { $0.transactionId == copied?.of ?? id }
-            }
-            guard let first else { continue }
-            let isOriginal = first.purchases.first?.transactionId == id
-            return SimulatedLookup(
-                kind: isOriginal ? .original : .transaction, account: self, subscription: subscription,
-                knownSince: max(copied?.at ?? first.at, first.at))
+        func has(_ entry: BookEntry) -> Bool {
+            entry.purchases.contains { $0.transactionId == copied?.of ?? id }
         }
-        return nil
+        let known = subscriptions.filter { $0.history.contains(where: has) }
+        // What was moved is found where it is.
+        let holder = known.first { $0.books(at: instant).map(has) ?? false } ?? known.first
+        guard let holder, let first = known.compactMap({ $0.history.first(where: has) }).min(by: { $0.at < $1.at })
+        else { return nil }
+        let isOriginal = first.purchases.first?.transactionId == id
+        return SimulatedLookup(
+            kind: isOriginal ? .original : .transaction, account: self, subscription: holder,
+            knownSince: max(copied?.at ?? first.at, first.at))
     }
 }

@@ -21,7 +21,9 @@ extension SimulatedSubscription {
     /// The status at the instant; nil before the first purchase, and for one-time purchases.
     package func status(at instant: Instant, _ amendments: BookAmendments = .init()) -> SimulatedStatus? {
         let transactions = transactions(at: instant, amendments)
-        guard let entry = books(at: instant), var recorded = entry.renewalPreference, let newest = transactions.last
+        // A period that seats were added to stands as long as one of its transactions does.
+        let standing = transactions.last { !$0.purchase.addsSeats || $0.purchase.revocation == nil }
+        guard let entry = books(at: instant), var recorded = entry.renewalPreference, let newest = standing
         else { return nil }
         let purchases = transactions.map(\.purchase)
         let end = newest.purchase.expiresDate ?? .latest

@@ -39,6 +39,9 @@ package struct SimulatedSubscription: Sendable {
         isRestored = false
     }
 
+    /// The books after each notification, in the order of the notifications.
+    package var notifiedBooks: [BookEntry] { history.filter(\.isNotified) }
+
     /// The books at the instant; nil before the first purchase.
     package func books(at instant: Instant) -> BookEntry? {
         history.last { $0.at <= instant }
@@ -58,10 +61,10 @@ package struct SimulatedSubscription: Sendable {
 
     /// The ids of the customer, as far as the format contains them.
     ///
-    /// A family member's token is omitted, since it is the purchaser's.
+    /// A token that is not the customer's own is omitted.
     package func ids(_ format: Simulation.Format) -> [SimulatedId] {
-        let token = customer.isFamilyMember ? nil : customer.appAccountToken
-        let account = format == .v1 ? nil : customer.appTransactionId
+        let token = customer.statesOwnToken ? customer.appAccountToken : nil
+        let account = format == .v1 || !customer.statesAppTransaction ? nil : customer.appTransactionId
         return [
             token.map { SimulatedId(.account, $0) }, account.map { SimulatedId(.appTransaction, $0) },
             SimulatedId(.subscription, originalTransactionId),

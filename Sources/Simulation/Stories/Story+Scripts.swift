@@ -19,6 +19,12 @@ extension Story {
         case .usersOfAppleAccount: return twoUsersStory(&draw)
         case .transfer: return transferStory(&draw)
         case .tokenAndLink: return tokenAndLinkStory(&draw)
+        case .seats: return seatsStory(&draw)
+        case .seatsRefunded, .seatsUnclaimed: return purchaserStory(&draw)
+        case .commitmentCancelled, .commitmentRecovered, .commitmentLost: return longCommitmentStory(&draw)
+        case .moved, .movedBack: return movedStory(&draw)
+        case .loyalCustomer: return loyalCustomerStory(&draw)
+        case .tokenOfEverybody: return sharedTokenStory(&draw)
         default:
             var life = draw.life()
             let period = draw.period()
@@ -68,7 +74,9 @@ extension Story {
         case .trialConversion, .renewals: draw.renew(&life, 1...5)
         case .family, .monthlyCommitment, .oneTimePurchase, .sharedAccountToken, .sharedAppleAccount, .restored,
             .boughtAgain, .linked, .linkMoved, .sharedDevice, .upgradeByAnotherUser, .accountTokenSetLate,
-            .usersOfAppleAccount, .transfer, .tokenAndLink:
+            .usersOfAppleAccount, .transfer, .tokenAndLink, .seats, .seatsRefunded, .seatsUnclaimed,
+            .commitmentCancelled, .commitmentRecovered, .commitmentLost, .moved, .movedBack, .loyalCustomer,
+            .tokenOfEverybody:
             break
         }
     }
@@ -99,7 +107,7 @@ extension Story {
             purchaser.renew()
             member.renew()
         }
-        member.revokeFamilyAccess(at: draw.within(member))
+        member.revokeMember(at: draw.within(member))
         draw.renew(&purchaser, 0...2)
         return RenderedStory(self, [SimulatedSubscription(purchaser), SimulatedSubscription(member)])
     }

@@ -40,16 +40,44 @@ package enum Story: String, Sendable, Hashable, CaseIterable {
     case usersOfAppleAccount = "users-of-apple-account"
     case transfer
     case tokenAndLink = "token-and-link"
+    case seats
+    case seatsRefunded = "seats-refunded"
+    case seatsUnclaimed = "seats-unclaimed"
+    case commitmentCancelled = "commitment-cancelled"
+    case commitmentRecovered = "commitment-recovered"
+    case commitmentLost = "commitment-lost"
+    case moved
+    case movedBack = "moved-back"
+    case loyalCustomer = "loyal-customer"
+    case tokenOfEverybody = "token-of-everybody"
 
     /// The name on the command line.
     package var name: String { rawValue }
 
     /// Whether the notifications of version 1 suffice to determine access. Version 1 has none for prorated and reversed
-    /// refunds, extensions and one-time purchases.
+    /// refunds, extensions, one-time purchases, seats, and purchases that are reported under another subscription.
     package var isCompleteInVersion1: Bool {
         switch self {
-        case .proratedRefund, .refundReversed, .extension, .oneTimePurchase: false
+        case .proratedRefund, .refundReversed, .extension, .oneTimePurchase, .seats, .seatsRefunded, .seatsUnclaimed,
+            .moved, .movedBack, .loyalCustomer:
+            false
         default: true
+        }
+    }
+
+    /// Whether a notification about one subscription decides what a server knows of the others.
+    package var isOneForAll: Bool {
+        switch self {
+        case .moved, .movedBack, .tokenOfEverybody: true
+        default: false
+        }
+    }
+
+    /// Whether Apple's documentation alone says what the story shows: no genuine body was seen.
+    package var isFromDocumentation: Bool {
+        switch self {
+        case .seats, .seatsRefunded, .seatsUnclaimed: true
+        default: false
         }
     }
 
@@ -96,6 +124,16 @@ package enum Story: String, Sendable, Hashable, CaseIterable {
         case .usersOfAppleAccount: "two app users with a plan each on one Apple Account (two subscriptions)"
         case .transfer: "a subscription that one customer links, then another"
         case .tokenAndLink: "a token linked by one customer, one of its purchases by another (two subscriptions)"
+        case .seats: "seats that are added and given up, and two members with one of them (three subscriptions)"
+        case .seatsRefunded: "refunded seats; the purchaser keeps access as long as one is left"
+        case .seatsUnclaimed: "claims of seats that the store takes back from members whom the app's server knows"
+        case .commitmentCancelled: "a yearly plan billed monthly and cancelled; billing goes on to its end"
+        case .commitmentRecovered: "a monthly charge of a yearly plan recovered after more than 60 days"
+        case .commitmentLost: "a monthly charge of a yearly plan that never succeeds; expires after 90 days"
+        case .moved: "bought under a new original id, then reported under the old one (two subscriptions)"
+        case .movedBack: "reported under another original id, perhaps refunded, and back again (two subscriptions)"
+        case .loyalCustomer: "a subscription and ten consumables of one customer (eleven purchases)"
+        case .tokenOfEverybody: "an account token that the app gives to everybody (twelve subscriptions)"
         }
     }
 }

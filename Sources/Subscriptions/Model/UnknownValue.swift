@@ -13,7 +13,7 @@ package enum UnknownValue {
         case transactionReason, offerType, offerDiscountType, billingPlanType
         case expirationIntent, priceIncreaseStatus
         // Google. The raw values are the names in answers.
-        case subscriptionState, purchaseState, acknowledgementState, priceChangeState
+        case subscriptionState, purchaseState, acknowledgementState, consumptionState, priceChangeState
         case orderState = "state"
         case refundType, refundReason
         /// `state` of a refund by amount.
@@ -28,8 +28,8 @@ package enum UnknownValue {
             case .revocationType, .revocationReason, .inAppOwnershipType, .productType, .transactionReason, .offerType,
                 .offerDiscountType, .billingPlanType, .expirationIntent, .priceIncreaseStatus:
                 .apple
-            case .subscriptionState, .purchaseState, .acknowledgementState, .priceChangeState, .orderState, .refundType,
-                .refundReason, .refundState:
+            case .subscriptionState, .purchaseState, .acknowledgementState, .consumptionState, .priceChangeState,
+                .orderState, .refundType, .refundReason, .refundState:
                 .google
             }
         }
@@ -53,6 +53,7 @@ package enum UnknownValue {
             case .priceIncreaseStatus: ["0", "1"]
             case .subscriptionState, .purchaseState: Set(PurchaseSnapshot.State.allCases.map(\.rawValue))
             case .acknowledgementState: ["PENDING", "ACKNOWLEDGED", "0", "1"]
+            case .consumptionState: ["YET_TO_BE_CONSUMED", "CONSUMED"]
             case .priceChangeState: ["OUTSTANDING", "CONFIRMED", "APPLIED", "CANCELED"]
             case .orderState:
                 ["PENDING", "PROCESSED", "CANCELED", "PENDING_REFUND", "PARTIALLY_REFUNDED", "REFUNDED"]
@@ -76,6 +77,7 @@ package enum UnknownValue {
             case .subscriptionState: "access ends at the stated expiry"
             case .purchaseState: "it gives and ends no access"
             case .acknowledgementState: "the purchase is not acknowledged"
+            case .consumptionState: "the purchase counts as not used up"
             case .priceChangeState: "the price stays as it is"
             case .orderState: "the order counts as paid"
             case .refundType: "the purchase is not taken back by it"
@@ -100,6 +102,7 @@ package enum UnknownValue {
             case .subscriptionState: "subscriptionState"
             case .purchaseState: "purchaseState"
             case .acknowledgementState: "acknowledgementState"
+            case .consumptionState: "consumptionState"
             case .priceChangeState: "priceChangeState"
             case .orderState: "state"
             case .refundType: "refundType"

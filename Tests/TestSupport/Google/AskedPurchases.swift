@@ -139,7 +139,7 @@ package struct AskedPurchases {
                 known.first {
                     if case .voided(let voided, _, _)? = $0.message?.content { voided == order } else { false }
                 }
-            case .refundedPart, .familyRevoked, .over: nil
+            case .refundedPart, .familyRevoked, .assignmentRevoked, .over: nil
             }
         return evidence.map { Int($0.position) }
     }

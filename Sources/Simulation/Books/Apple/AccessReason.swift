@@ -7,6 +7,7 @@ package struct AccessReason: Sendable, Hashable {
         case upgraded = "replaced_by_upgrade"
         case refundedPart = "refunded_part"
         case familyRevoked = "family_revoked"
+        case assignmentRevoked = "assignment_revoked"
         case switchedOffInGrace = "grace_cut_switch_off"
         /// The store ended it, and has not said that it was refunded.
         case revoked

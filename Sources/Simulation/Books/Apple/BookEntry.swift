@@ -11,6 +11,8 @@ package struct BookEntry: Sendable {
     package let renewalPreference: RenewalPreference?
     /// The access that is known at the instant. Later refunds are not in it.
     package let access: AccessBook
+    /// Whether the store sent a notification of the event.
+    package var isNotified = true
 
     /// The renewal preference that the store shows at an instant before the next entry. A period that ended without a
     /// renewal has expired, whether or not there was a notification. After a switch-off within grace, both remain

@@ -7,6 +7,12 @@ package struct Customer: Sendable, Hashable {
     package var appTransactionId: String
     /// Has access through Family Sharing.
     package var isFamilyMember: Bool
+    /// Has a seat that an organization or a group pays for.
+    package var isAssigned = false
+    /// Whether signed transactions name the Apple Account; older ones do not.
+    package var statesAppTransaction = true
+    /// The `appAccountToken` is one that the app gives to everybody, so it names nobody.
+    package var hasTokenOfEverybody = false
 
     package init(
         storefront: Storefront, appAccountToken: String?, appTransactionId: String, isFamilyMember: Bool = false
@@ -17,5 +23,11 @@ package struct Customer: Sendable, Hashable {
         self.isFamilyMember = isFamilyMember
     }
 
-    package var ownership: String { isFamilyMember ? "FAMILY_SHARED" : "PURCHASED" }
+    /// Has access without paying: the row is about somebody else's purchase, and carries that customer's token.
+    package var isMember: Bool { isFamilyMember || isAssigned }
+
+    /// Whether the `appAccountToken` is that of the customer: a member's is the purchaser's.
+    package var statesOwnToken: Bool { !isMember && !hasTokenOfEverybody }
+
+    package var ownership: String { isFamilyMember ? "FAMILY_SHARED" : isAssigned ? "ASSIGNED" : "PURCHASED" }
 }

@@ -8,7 +8,8 @@ package struct OneTimeLife: Sendable {
     package private(set) var notifications: [StoreNotification] = []
     /// The books after each event, in the order of the events.
     package private(set) var history: [BookEntry] = []
-    private var identifiers: Identifiers
+    /// Of the purchase, and of those after it that share them.
+    private(set) var identifiers: Identifiers
     private let signingLagMilliseconds: Int64
 
     /// Buys the product at the instant. A non-consumable gives access from then on; a consumable gives none.

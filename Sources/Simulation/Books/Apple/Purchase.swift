@@ -22,6 +22,8 @@ package struct Purchase: Sendable, Hashable {
     /// Nil if the product is sold with one billing plan.
     package var billingPlan: BillingPlan?
     package var commitment: Commitment?
+    /// Nil if it is for one person.
+    package var seats: Seats?
     /// When an upgrade replaced the purchase.
     package var upgradedAt: Instant?
     package var revocation: Revocation?
@@ -29,6 +31,65 @@ package struct Purchase: Sendable, Hashable {
     package var appAccountToken: String?
     /// A copy of another purchase that a restore made.
     package var isRestored = false
+}
+
+extension Purchase {
+    /// What was paid, in thousandths of the currency's unit. The price of a purchase with seats is that of one seat.
+    package var paid: Int64 { seats?.paid ?? price }
+
+    /// What was refunded of it, in thousandths of the currency's unit.
+    var refunded: Int64 {
+        guard let revocation else { return seats?.refunded ?? 0 }
+        return (2 * paid * Int64(revocation.percentage ?? 0) + 100_000) / 200_000
+    }
+
+    /// When money was refunded; nil if none was.
+    var refundedAt: Instant? {
+        guard let revocation else { return seats?.revokedAt }
+        return revocation.percentage == nil ? nil : revocation.date
+    }
+
+    /// Adds seats to a period that another purchase began.
+    package var addsSeats: Bool { seats?.isAddition ?? false }
+}
+
+/// The seats of a purchase, as Apple's documentation describes them. No genuine transaction with seats was seen.
+package struct Seats: Sendable, Hashable {
+    package struct Tier: Sendable, Hashable {
+        /// Of one seat, in thousandths of the currency's unit.
+        package let price: Int64
+        package let quantity: Int
+    }
+
+    package enum Invitations: String, Sendable {
+        /// Each member has a transaction.
+        case apple = "APPLE"
+        /// The app's server knows the members, who have no transactions.
+        case developer = "DEVELOPER"
+    }
+
+    package let tiers: [Tier]
+    package let invitations: Invitations
+    /// Bought within a period, for the rest of it.
+    package var isAddition = false
+    /// Whether several purchases represent the period. Each of them says so.
+    package var isOneOfSeveral = false
+    /// Refunded seats, while others are left. Their number is in the purchaser's rows alone.
+    package var revoked = 0
+    package var revokedAt: Instant?
+
+    package init(_ tiers: [Tier], _ invitations: Invitations = .apple) {
+        precondition(!tiers.isEmpty, "there are no seats")
+        self.tiers = tiers
+        self.invitations = invitations
+    }
+
+    package var quantity: Int { tiers.map(\.quantity).reduce(0, +) }
+    package var paid: Int64 { tiers.map { $0.price * Int64($0.quantity) }.reduce(0, +) }
+    /// The average price of a seat.
+    package var price: Int64 { paid / Int64(quantity) }
+    /// Known for seats of one price only: the store does not say which seats it refunds.
+    var refunded: Int64 { tiers.count == 1 ? tiers[0].price * Int64(revoked) : price * Int64(revoked) }
 }
 
 /// An offer applied to a purchase.
@@ -59,13 +120,18 @@ package struct Offer: Sendable, Hashable {
     package var isFree: Bool { discountType == "FREE_TRIAL" }
 }
 
-/// The refund of a purchase, or the end of family access to it.
+/// The refund of a purchase, or the end of a member's access to it.
 package struct Revocation: Sendable, Hashable {
     /// The raw values are Apple's.
     package enum Kind: String, Sendable {
         case full = "REFUND_FULL"
         case prorated = "REFUND_PRORATED"
         case family = "FAMILY_REVOKE"
+        /// An organization takes a seat back.
+        case assignment = "ASSIGNMENT_REVOKE"
+
+        /// Nobody gets money back.
+        package var isOfMember: Bool { self == .family || self == .assignment }
     }
 
     package let date: Instant

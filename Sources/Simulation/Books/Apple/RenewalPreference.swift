@@ -20,6 +20,10 @@ package struct RenewalPreference: Sendable, Hashable {
     package var priceConsent: Int?
     /// The offer that applies to the next renewal.
     package var offer: Offer?
+    /// The seats of the next renewal; nil if it is for one person.
+    package var seats: Seats?
+    /// Of a plan with a commitment: whether it renews when the commitment is over. `isOn` stays true until then.
+    package var isCommitmentOn = true
     /// When the next renewal is due.
     package var renewalDate: Instant
     /// In thousandths of the currency's unit.

@@ -34,4 +34,6 @@ package struct StoreNotification: Sendable {
     /// Nil for one-time purchases.
     package let status: Status?
     package let consumptionRequestReason: String?
+    /// The claims that the store takes back. A notification that has some is about nothing else.
+    package var unclaimedSeats: [String] = []
 }

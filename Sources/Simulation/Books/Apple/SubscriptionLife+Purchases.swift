@@ -3,10 +3,15 @@ import Encoding
 // MARK: - Purchases
 
 extension SubscriptionLife {
-    /// Makes the first purchase, or begins access through Family Sharing.
-    package mutating func subscribe(to product: Product, at instant: Instant, offer: Offer? = nil) {
+    /// Makes the first purchase, or begins the access of a member.
+    ///
+    /// - Parameter end: The end of a seat that is assigned within a period; nil for a whole period.
+    package mutating func subscribe(
+        to product: Product, at instant: Instant, until end: Instant? = nil, offer: Offer? = nil, seats: Seats? = nil
+    ) {
         precondition(purchases.isEmpty, "the subscription already exists")
-        charge(product, from: instant, to: end(of: product, from: instant, offer), .purchase, offer: offer)
+        let end = end ?? self.end(of: product, from: instant, offer)
+        charge(product, from: instant, to: end, .purchase, offer: offer, seats: seats)
         send(StoreNotification.Name("SUBSCRIBED", "INITIAL_BUY"), version1: "INITIAL_BUY", at: instant, .active)
     }
 

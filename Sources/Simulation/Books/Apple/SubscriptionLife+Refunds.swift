@@ -40,12 +40,13 @@ extension SubscriptionLife {
         send(StoreNotification.Name("REFUND_DECLINED"), version1: nil, at: declined, status(at: declined))
     }
 
-    /// Ends the access of a family member, whether the member or the purchaser caused it.
-    package mutating func revokeFamilyAccess(at instant: Instant) {
-        precondition(customer.isFamilyMember, "only a family member's access can be revoked")
+    /// Ends the access of a member, whether the member or the purchaser caused it. Nobody gets money back.
+    package mutating func revokeMember(at instant: Instant) {
+        precondition(customer.isMember, "only a member's access can be revoked")
         let id = current.transactionId
-        change(id) { $0.revocation = Revocation(date: instant, kind: .family, reason: 0, percentage: nil) }
-        access.cut(id, at: instant, .familyRevoked)
+        let kind: Revocation.Kind = customer.isFamilyMember ? .family : .assignment
+        change(id) { $0.revocation = Revocation(date: instant, kind: kind, reason: 0, percentage: nil) }
+        access.cut(id, at: instant, customer.isFamilyMember ? .familyRevoked : .assignmentRevoked)
         setRenewal(false, at: instant)
         send(StoreNotification.Name("REVOKE"), version1: "REVOKE", at: instant, .revoked)
     }
@@ -75,7 +76,7 @@ extension SubscriptionLife {
             about: subject, consumptionRequestReason: "UNINTENDED_PURCHASE")
     }
 
-    private func purchase(_ transactionId: String) -> Purchase {
+    func purchase(_ transactionId: String) -> Purchase {
         guard let found = purchases.first(where: { $0.transactionId == transactionId }) else {
             preconditionFailure("unknown purchase")
         }

@@ -52,7 +52,9 @@ extension SubscriptionLife {
 
 extension SubscriptionLife {
     /// How long the store retries a charge, in days from the end of the last paid period.
-    static let retryDays: Int64 = 60
+    var retryDays: Int64 { Self.retryDays(billingPlan) }
+
+    static func retryDays(_ plan: BillingPlan?) -> Int64 { plan == .monthly ? 90 : 60 }
 
     /// Fails the renewal at the end of the current period because of a billing issue.
     ///
@@ -98,9 +100,9 @@ extension SubscriptionLife {
         send(StoreNotification.Name("DID_RENEW", "BILLING_RECOVERY"), version1: "DID_RECOVER", at: instant, .active)
     }
 
-    /// Expires the subscription after the store has retried for 60 days.
+    /// Expires the subscription after the store has retried for as long as it does for the plan.
     package mutating func giveUp() {
-        let instant = expiry.advanced(byMilliseconds: Self.retryDays * 86_400_000)
+        let instant = expiry.advanced(byMilliseconds: retryDays * 86_400_000)
         setRenewal(false, at: instant)
         end(by: .billing)
         updatePreference {

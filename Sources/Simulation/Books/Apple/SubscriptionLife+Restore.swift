@@ -11,7 +11,7 @@ extension SubscriptionLife {
         renewalPreference = other.renewalPreference
         access.pay(copy.transactionId, for: copy.product, from: copy.purchaseDate, to: copy.expiresDate)
         isRestored = true
-        record(at: instant)
+        record(at: instant, isNotified: false)
     }
 }
 
@@ -21,7 +21,7 @@ extension Purchase {
         Purchase(
             transactionId: transactionId, webOrderLineItemId: webOrderLineItemId, product: product,
             purchaseDate: purchaseDate, expiresDate: expiresDate, reason: reason, offer: offer, price: price,
-            quantity: quantity, billingPlan: billingPlan, commitment: commitment, upgradedAt: upgradedAt,
+            quantity: quantity, billingPlan: billingPlan, commitment: commitment, seats: seats, upgradedAt: upgradedAt,
             revocation: revocation, appAccountToken: appAccountToken, isRestored: true)
     }
 }

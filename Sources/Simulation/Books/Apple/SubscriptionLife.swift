@@ -7,7 +7,7 @@ import Encoding
 /// renewal); an impossible action is a bug in the story and traps.
 package struct SubscriptionLife: Sendable {
     /// The Apple Account, with the app user who buys next.
-    package private(set) var customer: Customer
+    package internal(set) var customer: Customer
     /// Oldest first.
     package internal(set) var purchases: [Purchase] = []
     /// Nil before the first purchase.
@@ -18,7 +18,7 @@ package struct SubscriptionLife: Sendable {
     /// Oldest first.
     package internal(set) var failures: [FailedRenewal] = []
     /// By transaction id. A purchase without an entry ends for a reason that the store does not report.
-    package private(set) var endings: [String: Ending] = [:]
+    package internal(set) var endings: [String: Ending] = [:]
     /// Ordered by signing time, at least one second apart.
     package private(set) var notifications: [StoreNotification] = []
     /// The books after each event, in the order of the events.
@@ -91,15 +91,17 @@ extension SubscriptionLife {
     @discardableResult
     mutating func charge(
         _ product: Product, from purchaseDate: Instant, to expiresDate: Instant, _ reason: Purchase.Reason,
-        offer: Offer? = nil
+        offer: Offer? = nil, seats: Seats? = nil
     ) -> Purchase {
         let id = identifiers.transactionId()
         let agreed = reason == .renewal ? renewalPreference?.price : nil
-        let price = agreed ?? self.price(of: product)
+        let seats = seats ?? renewalPreference?.seats
+        let price = seats?.price ?? agreed ?? self.price(of: product)
         var purchase = Purchase(
             transactionId: id, webOrderLineItemId: identifiers.webOrderLineItemId(of: id), product: product,
             purchaseDate: purchaseDate, expiresDate: expiresDate, reason: reason, offer: offer,
-            price: offer.map { $0.isFree ? 0 : price / 2 } ?? price, quantity: 1)
+            price: offer.map { $0.isFree ? 0 : price / 2 } ?? price, quantity: seats?.quantity ?? 1)
+        purchase.seats = seats
         purchase.billingPlan = billingPlan
         purchase.commitment = commitment(from: purchaseDate, price)
         purchase.appAccountToken = customer.appAccountToken
@@ -120,6 +122,7 @@ extension SubscriptionLife {
             $0.priceConsent = nil
             $0.renewalDate = expiresDate
             $0.price = price
+            $0.seats = seats
         }
         return purchase
     }
@@ -175,7 +178,7 @@ extension SubscriptionLife {
     mutating func send(
         _ version2: StoreNotification.Name?, version1: String?, at instant: Instant,
         _ status: StoreNotification.Status?, about subject: Purchase? = nil, isPrompt: Bool = false,
-        consumptionRequestReason: String? = nil
+        consumptionRequestReason: String? = nil, unclaimedSeats: [String] = []
     ) {
         var signedDate = isPrompt ? instant : instant.advanced(byMilliseconds: signingLagMilliseconds)
         if let last = notifications.last {
@@ -187,16 +190,16 @@ extension SubscriptionLife {
             StoreNotification(
                 notificationUUID: identifiers.uuid(), signedDate: signedDate, version2: version2, version1: version1,
                 subject: subject ?? current, purchases: purchases, renewalPreference: renewalPreference, status: status,
-                consumptionRequestReason: consumptionRequestReason))
+                consumptionRequestReason: consumptionRequestReason, unclaimedSeats: unclaimedSeats))
         record(at: instant)
     }
 
     /// Adds the books after an event at the instant to the history.
-    mutating func record(at instant: Instant) {
+    mutating func record(at instant: Instant, isNotified: Bool = true) {
         history.append(
             BookEntry(
                 at: max(instant, history.last?.at ?? instant), purchases: purchases,
-                renewalPreference: renewalPreference, access: access))
+                renewalPreference: renewalPreference, access: access, isNotified: isNotified))
     }
 
     /// Records a notification that only version 1 sends.

@@ -5,6 +5,11 @@ package struct PlayCustomer: Sendable, Hashable {
     package var storefront: Storefront
     /// What the app states about its user at a purchase.
     package var account: PlayAccount
+    /// The app states the same account for everybody, so it names nobody.
+    package var hasAccountOfEverybody = false
+
+    /// The app user who owns a purchase with the account.
+    func owner(_ accountId: String?) -> String? { hasAccountOfEverybody ? nil : accountId }
 
     package init(storefront: Storefront, account: PlayAccount) {
         self.storefront = storefront

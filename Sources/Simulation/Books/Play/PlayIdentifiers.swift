@@ -15,12 +15,13 @@ package struct PlayIdentifiers: Sendable {
     private let seed: UInt64
     private let line: UInt64
     private let tokenCharacters: Int
-    private var tokens: UInt64 = 0
-    private var messages: UInt64 = 0
+    private var tokens: UInt64
+    private var messages: UInt64
 
     /// Above the number of tokens of any line.
     private static let tokensMax: UInt64 = 64
     private static let messagesMax: UInt64 = 512
+    private static let partsMax = 16
     /// The largest number of subscriptions and one-time purchases in one story.
     package static let storyLivesMax = 4
     /// The length of Google's tokens.
@@ -29,8 +30,13 @@ package struct PlayIdentifiers: Sendable {
     /// - Parameters:
     ///   - story: The number of the story in the run, up to 10 million.
     ///   - life: The number of the subscription in the story.
-    package init(seed: UInt64, story: Int, life: Int, tokenCharacters: Int = Self.tokenCharacters) {
-        precondition(life < Self.storyLivesMax, "a story has too many subscriptions")
+    ///   - part: Of subscriptions and one-time purchases that share a number, and have few tokens each.
+    package init(
+        seed: UInt64, story: Int, life: Int, part: Int = 0, tokenCharacters: Int = Self.tokenCharacters
+    ) {
+        precondition(life < Self.storyLivesMax && part < Self.partsMax, "a story has too many subscriptions")
+        tokens = UInt64(part) * Self.tokensMax / UInt64(Self.partsMax)
+        messages = UInt64(part) * Self.messagesMax / UInt64(Self.partsMax)
         self.seed = seed % 100_000
         line = UInt64(story * Self.storyLivesMax + life)
         self.tokenCharacters = tokenCharacters

@@ -74,7 +74,7 @@ extension PlayLife {
         key.access.pay(
             Self.period(orderId ?? current.token, item.plan.productId), for: item.plan.product, from: instant, to: end)
         key.set(.active, at: instant)
-        key.buy(book.account.obfuscatedAccountId, at: instant)
+        key.buy(customer.owner(book.account.obfuscatedAccountId), at: instant)
         expectAcknowledgement(from: instant, end: end)
         recordAccess(at: instant)
     }

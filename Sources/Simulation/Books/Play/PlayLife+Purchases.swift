@@ -87,7 +87,7 @@ extension PlayLife {
         paidEnd = end
         key.set(plan.isRenewing ? .active : .activeWillEnd, at: instant)
         let account = book.account.obfuscatedAccountId ?? book.outOfApp?.expiredAccount.obfuscatedAccountId
-        key.buy(account, at: instant)
+        key.buy(customer.owner(account), at: instant)
         if !plan.isRenewing { key.set(.expired, at: end) }
         expectAcknowledgement(from: instant, end: end)
         send(.purchased, at: later(200...2000, than: instant))

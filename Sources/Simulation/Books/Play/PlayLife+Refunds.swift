@@ -45,7 +45,15 @@ extension PlayLife {
     /// Refunds a payment and lets its access go on. Nothing is sent, and the list of voided purchases does not have it.
     package mutating func refundWithoutRevoke(_ orderId: String, at instant: Instant) {
         guard proceed(to: instant) else { return }
-        updateOrder(orderId) { $0.become(.refunded, at: instant) }
+        updateOrder(orderId) { $0.refund(at: instant) }
+    }
+
+    /// Refunds a part of a payment and lets its access go on. Nothing is sent: only the order shows it.
+    ///
+    /// - Parameter amount: In thousandths of the currency's unit.
+    package mutating func refund(amount: Int64, of orderId: String, at instant: Instant) {
+        guard proceed(to: instant) else { return }
+        updateOrder(orderId) { $0.refund(amount, at: instant) }
     }
 
     /// Asks the developer about a charge-back of the newest payment.
@@ -59,7 +67,7 @@ extension PlayLife {
         _ orderId: String, at instant: Instant, source: PlayVoid.Source, reason: PlayVoid.Reason
     ) {
         guard let order = orders.last(where: { $0.orderId == orderId }) else { preconditionFailure("unknown order") }
-        updateOrder(orderId) { $0.become(.refunded, at: instant) }
+        updateOrder(orderId) { $0.refund(nil, reason == .chargeBack ? .chargeBack : .other, at: instant) }
         for item in order.items { key.access.takeBack(Self.period(orderId, item.productId), at: instant) }
         voids.append(
             PlayVoid(

@@ -82,7 +82,7 @@ package struct PlayOneTimeLife: Sendable {
         ]
         if product.kind == .nonConsumable { key.access.pay(orderId, for: product.onGooglePlay, from: instant, to: nil) }
         key.set(.owned, at: instant)
-        key.buy(customer.account.obfuscatedAccountId, at: instant)
+        key.buy(customer.owner(customer.account.obfuscatedAccountId), at: instant)
         deadline = instant.advanced(by: isTest ? .seconds(301) : Self.deadlineLength)
         let byApp = isAcknowledgedByApp ? instant.advanced(byMilliseconds: 20_000) : nil
         acknowledgedAt = [byApp, acknowledgedByServer].compactMap(\.self).min()
@@ -118,7 +118,7 @@ package struct PlayOneTimeLife: Sendable {
         precondition(left >= 0, "more units are refunded than were bought")
         guard left > 0 else { return takeBack(.developer, .remorse, at: instant) }
         update(at: instant) { $0.refundableQuantity = left }
-        orders[0].become(.partiallyRefunded, at: instant)
+        orders[0].refund(orders[0].total * Int64(units) / Int64(quantity), at: instant)
         enterVoid(.developer, .remorse, quantity: units, isPartial: true, at: instant)
     }
 
@@ -146,7 +146,7 @@ package struct PlayOneTimeLife: Sendable {
             $0.state = .cancelled
             $0.refundableQuantity = 0
         }
-        orders[0].become(.refunded, at: instant)
+        orders[0].refund(nil, reason == .chargeBack ? .chargeBack : .other, at: instant)
         if product.kind == .nonConsumable { key.access.takeBack(orderId, at: instant) }
         // As if it had never been paid for.
         key.set(.refunded, at: orders[0].createTime)

@@ -26,6 +26,22 @@ package struct PlayOrder: Sendable, Hashable {
         package let state: State
     }
 
+    /// Money that was paid back. It says nothing about access.
+    package struct Refund: Sendable, Hashable {
+        /// The raw values are Google's.
+        package enum Reason: String, Sendable, Hashable {
+            case other = "OTHER"
+            case chargeBack = "CHARGEBACK"
+        }
+
+        package let at: Instant
+        /// In thousandths of the currency's unit, with the tax.
+        package let amount: Int64
+        package let reason: Reason
+        /// Whether money was left when it was paid back.
+        package let isPartial: Bool
+    }
+
     package let orderId: String
     package let purchaseToken: String
     package let createTime: Instant
@@ -35,12 +51,29 @@ package struct PlayOrder: Sendable, Hashable {
     package var servicePeriod: Range<Instant>?
     /// Oldest first.
     package internal(set) var changes: [Change]
+    /// Oldest first.
+    package internal(set) var refunds: [Refund] = []
 
     /// In thousandths of the currency's unit.
     package var total: Int64 { items.map(\.price).reduce(0, +) }
 
     /// Nil before the order exists.
     package func state(at instant: Instant) -> State? { changes.last { $0.at <= instant }?.state }
+
+    /// What was paid back until the instant, in thousandths of the currency's unit.
+    package func refunded(at instant: Instant = .latest) -> Int64 {
+        refunds.filter { $0.at <= instant }.map(\.amount).reduce(0, +)
+    }
+
+    /// Pays money back.
+    ///
+    /// - Parameter amount: Nil for all that is left.
+    mutating func refund(_ amount: Int64? = nil, _ reason: Refund.Reason = .other, at instant: Instant) {
+        let left = total - refunded()
+        let amount = min(amount ?? left, left)
+        refunds.append(Refund(at: instant, amount: amount, reason: reason, isPartial: amount < left))
+        become(amount < left ? .partiallyRefunded : .refunded, at: instant)
+    }
 
     mutating func become(_ state: State, at instant: Instant) {
         changes.append(Change(at: instant, state: state))

@@ -50,24 +50,44 @@ extension PlayOrder {
     }
 
     private func writeHistory(at instant: Instant, _ rendering: PlayRendering, to writer: inout JSONWriter) {
+        let (partial, full) = (refunds.filter(\.isPartial), refunds.first { !$0.isPartial })
         for change in changes where change.at <= instant {
             switch change.state {
-            case .pending: break
+            case .pending, .partiallyRefunded, .refunded: break
             case .processed:
                 writer.key("processedEvent")
                 writer.object { $0.time("eventTime", change.at, rendering) }
             case .canceled:
                 writer.key("cancellationEvent")
                 writer.object { $0.time("eventTime", change.at, rendering) }
-            case .refunded:
-                writer.key("refundEvent")
-                writer.object { $0.time("eventTime", change.at, rendering) }
-            case .partiallyRefunded:
-                writer.key("partialRefundEvents")
-                writer.array([change]) { writer, change in
-                    writer.object { $0.time("createTime", change.at, rendering) }
+            }
+        }
+        let shown = partial.filter { $0.at <= instant }
+        if !shown.isEmpty {
+            writer.key("partialRefundEvents")
+            writer.array(shown) { writer, refund in
+                writer.object { writer in
+                    writer.time("createTime", refund.at, rendering)
+                    writer.time("processTime", refund.at, rendering)
+                    writer.member("state", "PROCESSED_SUCCESSFULLY")
+                    writeDetails(refund, to: &writer)
                 }
             }
+        }
+        guard let full, full.at <= instant else { return }
+        writer.key("refundEvent")
+        writer.object { writer in
+            writer.time("eventTime", full.at, rendering)
+            writer.member("refundReason", full.reason.rawValue)
+            writeDetails(full, to: &writer)
+        }
+    }
+
+    private func writeDetails(_ refund: Refund, to writer: inout JSONWriter) {
+        writer.key("refundDetails")
+        writer.object { writer in
+            writer.money("total", currency, thousandths: refund.amount)
+            writer.money("tax", currency, thousandths: refund.amount / 10)
         }
     }
 }

@@ -147,7 +147,7 @@ extension Simulation {
         let story = storyteller.story(at: index)
         let tokens = Set(story.subscriptions.map(\.customer.appAccountToken))
         guard story.customers.count == 1, story.customers[0].leads == nil, tokens.count == 1, let token = tokens.first,
-            !story.subscriptions.contains(where: \.customer.isFamilyMember), !story.story.changesToken
+            !story.subscriptions.contains(where: \.customer.isMember), !story.story.changesToken
         else { return nil }
         return token
     }

@@ -32,7 +32,8 @@ extension SimulatedPlay {
                 first.at.advanced(by: settings.newTokenDelay) <= request.now
             else { break }
             try checkAge(of: purchase, at: request.now)
-            return Found(life: life, purchase: purchase)
+            let named = state.withLock { $0.namedAccounts[request.id] }
+            return Found(life: life, purchase: named.map { purchase.naming($0) } ?? purchase)
         }
         throw .unknownToken
     }
@@ -124,7 +125,8 @@ extension SimulatedPlay {
         case .expired where !found.purchase.isAcknowledged(at: request.now): throw .notOwned
         default: break
         }
-        return try acknowledge(request, isRepeated: found.purchase.isAcknowledged(at: request.now))
+        return try acknowledge(
+            request, isRepeated: found.purchase.isAcknowledged(at: request.now), isOutOfApp: book.outOfApp != nil)
     }
 
     /// Acknowledges a one-time purchase. A consumption implies it.
@@ -145,10 +147,16 @@ extension SimulatedPlay {
         guard body.isEmpty || (try? JSONDocument(body).root.isObject) == true else { throw .invalidValue }
     }
 
-    private func acknowledge(_ request: PlayRequest, isRepeated: Bool) throws(PlayError) -> PlayResponse {
+    /// - Parameter isOutOfApp: A purchase that was made outside the app takes the ids of the app user.
+    private func acknowledge(
+        _ request: PlayRequest, isRepeated: Bool, isOutOfApp: Bool = false
+    ) throws(PlayError) -> PlayResponse {
+        let account = PlayAccount(inAcknowledgement: request.call.body)
         state.withLock { state in
             state.acknowledgements.append(
-                Acknowledgement(purchaseToken: request.id, at: request.now, isRepeated: isRepeated))
+                Acknowledgement(
+                    purchaseToken: request.id, at: request.now, isRepeated: isRepeated, account: account))
+            if isOutOfApp, !isRepeated, !account.isEmpty { state.namedAccounts[request.id] = account }
             guard !isRepeated, let place = storyteller.place(ofToken: request.id) else { return }
             state.acknowledged[place.story, default: [:]][request.id] = request.now
             state.voids[place.story] = nil
@@ -162,5 +170,28 @@ extension SimulatedPlay {
         case .invalidPurchaseState: throw .invalidState
         case .productNotOwnedByUser: throw .notOwned
         }
+    }
+}
+
+extension PlayAccount {
+    /// The ids in the body of an acknowledgement.
+    fileprivate init(inAcknowledgement body: [UInt8]) {
+        let ids = (try? JSONDocument(body))?.root["externalAccountIds"]
+        self.init(
+            obfuscatedAccountId: ids?["obfuscatedAccountId"]?.string,
+            obfuscatedProfileId: ids?["obfuscatedProfileId"]?.string)
+    }
+}
+
+extension PlayPurchaseToken {
+    /// The purchase with the app user whom its acknowledgement named.
+    fileprivate func naming(_ account: PlayAccount) -> PlayPurchaseToken {
+        var named = self
+        named.history = history.map { entry in
+            var book = entry.book
+            book.account = account
+            return Entry(at: entry.at, book: book)
+        }
+        return named
     }
 }

@@ -20,6 +20,8 @@ package final class SimulatedPlay: Sendable {
         package let at: Instant
         /// It was acknowledged before, by the app or its server.
         package let isRepeated: Bool
+        /// The app user whom the server named with it.
+        package let account: PlayAccount
     }
 
     struct State {
@@ -29,6 +31,8 @@ package final class SimulatedPlay: Sendable {
         /// By the number of the story.
         var acknowledged: [Int: [String: Instant]] = [:]
         var acknowledgements: [Acknowledgement] = []
+        /// The app users of purchases outside the app, as their acknowledgements named them, by purchase token.
+        var namedAccounts: [String: PlayAccount] = [:]
         /// Purchase tokens of deleted Google accounts.
         var deleted: Set<String> = []
         var plan = FaultPlan<PlayFault>()

@@ -36,6 +36,7 @@ extension SimulatedServerAPI {
             throw .originalNotFound
         }
         guard !subscription.customer.isFamilyMember else { throw .familyExtension }
+        guard !subscription.customer.isAssigned else { throw .assignedExtension }
         if let problem = whyNotExtendable(subscription, at: request.now) { throw problem }
         guard let newest = extend(subscription, byDays: terms.days, at: request.now) else { throw .notExtendable }
         let answer = StoreAPIAnswer.json { writer in
@@ -113,7 +114,7 @@ extension SimulatedServerAPI {
 
     /// Whether the subscription is an active purchaser's of the product and of one of the storefronts.
     private func includes(_ subscription: SimulatedSubscription, _ terms: ExtensionTerms, at now: Instant) -> Bool {
-        guard !subscription.customer.isFamilyMember,
+        guard !subscription.customer.isMember,
             terms.storefronts?.contains(subscription.customer.storefront.country) ?? true,
             let status = subscription.status(at: now, amendments)
         else { return false }
@@ -197,6 +198,7 @@ extension SimulatedServerAPI {
         guard let subscription = found.subscription else { throw .accountTransactionId }
         guard found.kind == .original else { throw .notOriginal }
         guard !subscription.customer.isFamilyMember else { throw .familyShared }
+        guard !subscription.customer.isAssigned else { throw .assigned }
         guard let newest = subscription.transactions(at: request.now).last else { throw .originalNotFound }
         let change = BookAmendments.AccountToken(
             transactionId: newest.transactionId, appAccountToken: token.lowercased(), at: request.now)

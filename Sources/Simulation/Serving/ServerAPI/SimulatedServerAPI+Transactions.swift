@@ -30,7 +30,7 @@ extension SimulatedServerAPI {
     func refundHistory(_ request: StoreAPIRequest) throws(StoreAPIError) -> StoreAPIAnswer {
         let found = try find(request)
         let rows = transactions(of: found.account, request).compactMap { transaction -> HistoryRow? in
-            guard let revocation = transaction.purchase.revocation, revocation.kind != .family else { return nil }
+            guard let revocation = transaction.purchase.revocation, !revocation.kind.isOfMember else { return nil }
             return HistoryRow(at: revocation.date, transaction: transaction)
         }
         return try page(rows, isDescending: false, request)
@@ -42,7 +42,7 @@ extension SimulatedServerAPI {
             throw .request
         }
         let id = request.call.host == app.environment ? SimulatedOrder.transactionId(of: request.id) : nil
-        let found = id.flatMap { simulation.lookup($0) }
+        let found = id.flatMap { simulation.lookup($0, at: request.now) }
         let row = found?.subscription?.transactions(at: request.now, amendments).first {
             SimulatedOrder.number(of: $0.transactionId) == request.id
         }
@@ -165,7 +165,7 @@ private struct HistoryFilter {
         groups = call.values("subscriptionGroupIdentifier")
         guard groups.allSatisfy({ !$0.isEmpty }) else { throw .subscriptionGroup }
         ownership = call.value("inAppOwnershipType")
-        guard ["PURCHASED", "FAMILY_SHARED", nil].contains(ownership) else { throw .ownershipType }
+        guard ["PURCHASED", "FAMILY_SHARED", "ASSIGNED", nil].contains(ownership) else { throw .ownershipType }
         guard ["true", "false", nil].contains(call.value("revoked")) else { throw .revoked }
         isRevoked = call.value("revoked").map { $0 == "true" }
     }

@@ -227,7 +227,7 @@ extension SimulatedServerAPI {
         guard (1...20).contains(id.utf8.count), id.utf8.allSatisfy({ (0x30...0x39).contains($0) }) else {
             throw .transactionId
         }
-        guard request.call.host == app.environment, let found = simulation.lookup(id),
+        guard request.call.host == app.environment, let found = simulation.lookup(id, at: request.now),
             found.knownSince.advanced(by: settings.newIdDelay) <= request.now
         else { throw .transactionNotFound }
         guard !request.deleted.contains(found.account.key) else { throw .accountNotFound }

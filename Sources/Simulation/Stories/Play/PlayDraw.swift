@@ -43,16 +43,19 @@ struct PlayDraw {
     }
 
     /// A subscription of the customer, before its first purchase.
-    mutating func newLife(_ terms: PlayTerms = PlayTerms(), customer: PlayCustomer? = nil) -> PlayLife {
+    mutating func newLife(
+        _ terms: PlayTerms = PlayTerms(), customer: PlayCustomer? = nil, part: Int = 0
+    ) -> PlayLife {
         let customer = customer ?? self.customer()
         return PlayLife(
-            customer: customer, identifiers: identifiers, terms: terms, isAcknowledgedByApp: isAcknowledgedByApp,
+            customer: customer, identifiers: identifiers(part: part), terms: terms,
+            isAcknowledgedByApp: isAcknowledgedByApp,
             acknowledged: acknowledged, lagSeed: random.next())
     }
 
-    var identifiers: PlayIdentifiers {
+    func identifiers(part: Int = 0) -> PlayIdentifiers {
         PlayIdentifiers(
-            seed: settings.seed, story: story, life: life, tokenCharacters: settings.tokenCharacters)
+            seed: settings.seed, story: story, life: life, part: part, tokenCharacters: settings.tokenCharacters)
     }
 
     mutating func start() -> Instant {

@@ -9,6 +9,8 @@ extension PlayStory {
         switch self {
         case .resubscribed, .resubscribedInPlay: return resubscription(&first, draw(1))
         case .oneTimePurchase, .oneTimePending: return oneTime(draw)
+        case .loyalCustomer: return loyalCustomer(&first, draw(1))
+        case .accountOfEverybody: return accountOfEverybody(&first)
         default: break
         }
         var life = begin(&first)
@@ -21,14 +23,16 @@ extension PlayStory {
         case .upgrade, .upgradeFullPeriod, .downgradeDeferred, .tokenChain, .upgradeByAnotherUser, .accountMissing,
             .pendingChangePaid, .pendingChangeCancelled:
             changePlan(&life, &first)
-        case .refundOfNewest, .refundOfOlder, .refundWithoutRevoke, .voidedWhileActive, .chargeBack:
+        case .refundOfNewest, .refundOfOlder, .refundWithoutRevoke, .voidedWhileActive, .chargeBack, .refundByAmount:
             refund(&life, &first)
         case .prepaid, .installments, .addOns, .priceChange, .deferral: useTerms(&life, &first)
         case .pendingPaid, .pendingCancelled: awaitPayment(&life, &first)
         case .cancelled, .restarted: cancel(&life, &first)
         case .renewals, .trial, .introductoryPrice, .promotion, .testPurchase, .unacknowledged:
             first.renew(&life, self == .testPurchase ? 2...6 : 1...4)
-        case .resubscribed, .resubscribedInPlay, .oneTimePurchase, .oneTimePending: break
+        case .resubscribed, .resubscribedInPlay, .oneTimePurchase, .oneTimePending, .loyalCustomer,
+            .accountOfEverybody:
+            break
         }
         if !hasEnded(life) { first.finish(&life) }
         return RenderedPlayStory(self, [life])
@@ -62,7 +66,7 @@ extension PlayStory {
             .cancelledInHold, .paused, .pauseWithdrawn, .resumeFailed, .upgrade, .upgradeFullPeriod,
             .downgradeDeferred, .refundOfNewest, .chargeBack, .cancelled, .restarted, .voidedWhileActive:
             draw.renew(&life, 0...2)
-        case .refundOfOlder, .refundWithoutRevoke: draw.renew(&life, 1...4)
+        case .refundOfOlder, .refundWithoutRevoke, .refundByAmount: draw.renew(&life, 1...4)
         default: break
         }
         return life
@@ -184,6 +188,15 @@ extension PlayStory {
             draw.renew(&life, 0...1)
         case .refundWithoutRevoke:
             life.refundWithoutRevoke(draw.one(of: paid), at: draw.within(life))
+            draw.renew(&life, 0...1)
+        case .refundByAmount:
+            let order = draw.one(of: paid)
+            let price = life.orders.first { $0.orderId == order }?.total ?? 0
+            var at = draw.within(life)
+            for _ in 0..<draw.count(1...2) {
+                life.refund(amount: price / Int64(draw.count(4...9)), of: order, at: at)
+                at = draw.between(at, life.paidEnd)
+            }
             draw.renew(&life, 0...1)
         case .voidedWhileActive:
             life.refund(source: .google, reason: .fraud, staysActive: true, at: draw.within(life))

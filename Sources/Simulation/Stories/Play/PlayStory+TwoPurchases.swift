@@ -34,7 +34,7 @@ extension PlayStory {
             let start = draw.start()
             var life = PlayOneTimeLife(
                 buying: product, quantity: number == 0 ? 1 : draw.count(3...10), at: start,
-                customer: draw.customer(), identifiers: draw.identifiers,
+                customer: draw.customer(), identifiers: draw.identifiers(),
                 isAcknowledgedByApp: draw.isAcknowledgedByApp, acknowledged: draw.acknowledged,
                 lagSeed: draw.random.next())
             let later = start.advanced(byMilliseconds: 2 * Draw.dayMilliseconds)

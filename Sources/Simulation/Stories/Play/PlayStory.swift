@@ -42,6 +42,9 @@ package enum PlayStory: String, Sendable, Hashable, CaseIterable {
     case tokenChain = "token-chain"
     case upgradeByAnotherUser = "upgrade-by-another-user"
     case accountMissing = "account-missing"
+    case refundByAmount = "refund-by-amount"
+    case loyalCustomer = "loyal-customer"
+    case accountOfEverybody = "account-of-everybody"
 
     /// The name on the command line.
     package var name: String { rawValue }
@@ -94,6 +97,9 @@ package enum PlayStory: String, Sendable, Hashable, CaseIterable {
         case .tokenChain: "a chain of many linked tokens"
         case .upgradeByAnotherUser: "bought by one app user, upgraded by another"
         case .accountMissing: "an upgrade whose token names no app user"
+        case .refundByAmount: "parts of payments refunded by amount; access goes on"
+        case .loyalCustomer: "a subscription and ten consumables of one customer (eleven purchases)"
+        case .accountOfEverybody: "an account id that the app gives to everybody (twelve subscriptions)"
         }
     }
 }

@@ -59,7 +59,8 @@ extension RenderedPlayStory {
                 let book = purchase.book(at: first.at) ?? first.book
                 return PlayHandIn(
                     at: first.at.advanced(byMilliseconds: 4000), purchaseToken: purchase.token,
-                    productId: book.items.last?.plan.productId ?? "", accountId: book.account.obfuscatedAccountId,
+                    productId: book.items.last?.plan.productId ?? "",
+                    accountId: life.customer.owner(book.account.obfuscatedAccountId),
                     orderId: book.isPromotion ? nil : purchase.orderId, isSubscription: true)
             }
         }
@@ -67,7 +68,7 @@ extension RenderedPlayStory {
             life.history.first.map {
                 PlayHandIn(
                     at: $0.at.advanced(byMilliseconds: 4000), purchaseToken: life.token, productId: life.sku,
-                    accountId: life.customer.account.obfuscatedAccountId, orderId: life.orderId,
+                    accountId: life.customer.owner(life.customer.account.obfuscatedAccountId), orderId: life.orderId,
                     isSubscription: false)
             }
         }

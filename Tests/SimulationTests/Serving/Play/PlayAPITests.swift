@@ -219,6 +219,27 @@ struct PlayAcknowledgementTests {
         #expect(bundle.subscription(token)?.json["outOfAppPurchaseContext"] == nil)
     }
 
+    @Test("an acknowledgement names the app user of a purchase outside the app, and of no other")
+    func accounts() throws {
+        let bundle = try PlayBundle([.resubscribedInPlay], isAcknowledgedByApp: false)
+        func acknowledge(_ life: PlayLife) -> [String: Any]? {
+            bundle.play.now = life.tokens[0].history[0].at
+            let body = #"{"externalAccountIds":{"obfuscatedAccountId":"user-14","obfuscatedProfileId":"child"}}"#
+            let token = life.tokens[0].token
+            _ = bundle.call("POST", "purchases/subscriptions//tokens/\(token):acknowledge", body: body)
+            return bundle.subscription(token)?.json["externalAccountIdentifiers"] as? [String: Any]
+        }
+
+        let inside = acknowledge(bundle.life)
+        let outside = acknowledge(bundle.story.subscriptions[1])
+
+        let own = bundle.life.customer.account.obfuscatedAccountId
+        #expect(inside?["obfuscatedExternalAccountId"] as? String == own)
+        #expect(outside?["obfuscatedExternalAccountId"] as? String == "user-14")
+        #expect(outside?["obfuscatedExternalProfileId"] as? String == "child")
+        #expect(bundle.play.acknowledgements.map(\.account.obfuscatedAccountId) == ["user-14", "user-14"])
+    }
+
     @Test("a consumption acknowledges a one-time purchase")
     func oneTime() throws {
         let bundle = try PlayBundle([.oneTimePurchase], isAcknowledgedByApp: false)
