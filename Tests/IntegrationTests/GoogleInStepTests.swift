@@ -10,7 +10,8 @@ struct GoogleInStepTests {
         "every answer about Google Play is right in the end, and every purchase is acknowledged in time",
         arguments: [
             [
-                "--store", "google", "--subscriptions", "\(TestScale.count(14, full: PlayStory.allCases.count))", "--lose",
+                "--store", "google", "--subscriptions", "\(TestScale.count(14, full: PlayStory.allCases.count))",
+                "--lose",
                 "0.3", "--order", "shuffled", "--duplicate", "0.2", "--store-faults", "0.05", "--restore",
             ],
             [

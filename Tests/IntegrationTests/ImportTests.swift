@@ -274,6 +274,9 @@ struct ImportTests {
             #expect(imported.output.contains(#""refused":0"#), "\(imported.output)")
             #expect(unknown.status == 65)
             #expect(try bundle.read("unknown.csv.results.jsonl").contains("Google Play does not know this order"))
+            let stranger = try bundle.run(["poll", "--app", Self.googleApp, "--subscription", "stranger"])
+            #expect(stranger.status == 65)
+            #expect(stranger.error == "subledger: no subscription stranger of \(Self.googleApp) is known\n")
         }
     }
 

@@ -37,6 +37,7 @@ struct PurchasePollerTests {
         let clock: SetClock
         let poller: PurchasePoller
         let voids: VoidAudits
+        let handIns: PurchaseHandIn
 
         /// Posts a push about the purchase.
         func push(_ type: Int, id: String) async throws {
@@ -110,10 +111,14 @@ struct PurchasePollerTests {
             client: client, apps: [app], queue: queue, voids: VoidLog(pool: pool), log: log,
             subscriptions: subscriptions, appender: appender, links: links, leadership: leadsVoids,
             clock: storeClock, random: { 0 }, logger: logger)
+        let handIns = PurchaseHandIn(
+            client: client, apps: [app], queue: queue, log: log, subscriptions: subscriptions, appender: appender,
+            links: links, clock: storeClock, random: { 0 }, logger: logger)
         async let appending: Void = appender.run()
         let outcome: Result<Void, any Error>
         do {
-            let bundle = Bundle(server: server, google: google, clock: clock, poller: poller, voids: voids)
+            let bundle = Bundle(
+                server: server, google: google, clock: clock, poller: poller, voids: voids, handIns: handIns)
             outcome = .success(try await test(bundle))
         } catch {
             outcome = .failure(error)
@@ -632,6 +637,43 @@ struct PurchasePollerTests {
             try await bundle.push(2, id: "3")
             try await bundle.round()
             #expect(!bundle.google.requests[asked...].contains { $0.contains("orders/") })
+        }
+    }
+
+    @Test("a purchase is asked about at once with its latest order, and a refund by amount is news once")
+    func checkNow() async throws {
+        try await Self.withPoller { bundle in
+            let token = try #require(PurchaseToken("token-1"))
+            let app = GoogleApp(try ScriptedGoogle.configured().play, credentials: try ScriptedGoogle.account())
+            let unknown = try await bundle.handIns.checkNow(token, of: app)
+            bundle.google.answer(Self.path, Self.active())
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+            try await bundle.server.isFolded()
+            bundle.google.answer(
+                "orders/GPA.1",
+                ScriptedGoogle.Reply(
+                    body: """
+                        {"orderId":"GPA.1","purchaseToken":"token-1","state":"PARTIALLY_REFUNDED",\
+                        "createTime":"\(Self.start)","orderHistory":{"partialRefundEvents":[{\
+                        "createTime":"\(Self.start)","processTime":"\(Self.start)",\
+                        "state":"PROCESSED_SUCCESSFULLY",\
+                        "refundDetails":{"total":{"currencyCode":"USD","units":"4"}}}]}}
+                        """))
+
+            let first = try await bundle.handIns.checkNow(token, of: app)
+            try await bundle.server.isFolded()
+            let second = try await bundle.handIns.checkNow(token, of: app)
+
+            guard case .unknown = unknown, case .asked(let refunded) = first, case .asked(let same) = second else {
+                Issue.record("\(unknown) \(first) \(second)")
+                return
+            }
+            #expect(refunded.result == .appended && refunded.position == 3)
+            #expect(same.result == .unchanged && same.position == nil)
+            #expect(
+                bundle.google.requests.filter { $0.contains("orders/") } == ["GET orders/GPA.1", "GET orders/GPA.1"])
+            #expect(try await bundle.server.sql("select count(*) from analyst.refunds_detail") == ["1"])
         }
     }
 

@@ -191,6 +191,64 @@ struct SharedTokenTests {
         }
     }
 
+    @Test(
+        "people whose store account is stated and others count together at one instant, in every order of the reports")
+    func someStated() async throws {
+        try await CustomerLog.with { log in
+            // Three people at once, of whom the store names one. The second subscription of that one is a later one.
+            let story: [CustomerLog.Told] = [
+                .rows([Row("10", 1..<8, account: "aa", appTransaction: "70")]),
+                .rows([Row("11", 9..<30, account: "aa", appTransaction: "70")]),
+                .rows([Row("20", 5..<32, account: "aa")]), .rows([Row("30", 20..<32, account: "aa")]),
+            ]
+            let orders = permutations(of: story)
+            for (number, order) in orders.enumerated() {
+                for limit in [2, 3] {
+                    let app = "app-\(number)-\(limit)"
+                    try await log.script(Self.limit(limit, app: app))
+                    try await log.tell(order, app: app, folding: number.isMultiple(of: 2))
+                }
+            }
+            await log.projector.foldAllStreams()
+
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', right(stream.app, 2), count(*))
+                    from subledger.shared_account_token
+                    join subledger.stream using (stream_id)
+                    group by right(stream.app, 2)
+                    """) == ["-2 \(orders.count)"])
+        }
+    }
+
+    @Test("a store account that a receipt of another subscription states is one person with it")
+    func statedByReceipt() async throws {
+        try await CustomerLog.with { log in
+            try await log.script(Self.limit(1))
+            try await log.tell(
+                [
+                    .rows([Row("10", 1..<30, account: "aa"), Row("20", 1..<30, account: "aa")]),
+                    .rows([Row("10", 1..<30, account: "aa", appTransaction: "70")]),
+                ])
+
+            #expect(try await log.lines("select account_token from subledger.shared_account_token") == [])
+        }
+    }
+
+    @Test("people are found among more consumables than are looked at")
+    func amongCoins() async throws {
+        try await CustomerLog.with { log in
+            try await log.script(Self.limit(1))
+            try await log.tell(
+                Self.coins(0..<30) + [
+                    .rows([Row("x-1", 1..<30, account: "aa")]), .rows([Row("x-2", 1..<30, account: "aa")]),
+                ])
+
+            #expect(try await log.lines("select account_token from subledger.shared_account_token") == ["aa"])
+        }
+    }
+
     @Test("another limit computes the customers again, as a rebuild does")
     func otherLimit() async throws {
         try await CustomerLog.with { log in

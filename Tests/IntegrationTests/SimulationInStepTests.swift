@@ -11,7 +11,10 @@ struct SimulationInStepTests {
         arguments: [
             (Story.allCases.count, ["--lose", "0.3", "--format", "both", "--order", "shuffled", "--duplicate", "0.1"]),
             (TestScale.count(16, full: Story.allCases.count), ["--lose", "1.0"]),
-            (TestScale.count(16, full: Story.allCases.count), ["--by-api", "--lose", "0.3", "--order", "shuffled", "--restore"]),
+            (
+                TestScale.count(16, full: Story.allCases.count),
+                ["--by-api", "--lose", "0.3", "--order", "shuffled", "--restore"]
+            ),
         ])
     func found(_ subscriptions: Int, _ scenario: [String]) throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())").path

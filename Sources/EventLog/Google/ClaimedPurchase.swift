@@ -45,13 +45,13 @@ package struct PurchaseRecord: Sendable, Hashable {
     }
 
     package let askedAt: Instant
-    package let result: PurchaseResult
+    package var result: PurchaseResult
     /// The status of the HTTP response; nil if there was none.
     package var status: Int32?
     package var environment: Environment?
     package var resource: PurchaseResource?
     package var productId: String?
-    /// The position of the event that the answer became; nil if it stated nothing new.
+    /// The position of the last event that an answer became; nil if none stated anything new.
     package var position: Int64?
     /// The customers who handed the purchase in of whom it is settled whether they are linked to it.
     package var settledCustomerIds: [String] = []

@@ -19,8 +19,7 @@ struct CustomerChanges: Sendable {
     /// position of the last event about the subscription.
     private(set) var touched: [CustomerKey: Int64] = [:]
     /// The account tokens that other people than before buy with, perhaps: with another set of store accounts, or with
-    /// other periods of subscriptions whose store account is not known. Each with the position of the last event about one
-    /// of its subscriptions.
+    /// other periods. Each with the position of the last event about one of its subscriptions.
     private(set) var tokens: [CustomerKey: Int64] = [:]
     /// Link statements of backends, in order of position.
     private(set) var statements: [Statement] = []
@@ -39,8 +38,7 @@ struct CustomerChanges: Sendable {
             let id = subscription.facts.originalTransactionId
             let old = before[id]
             guard let new = subscription.evidence else { continue }
-            if new.storeAccount == nil, !new.purchases.isEmpty, subscription.written?.hasSamePeriods(as: folded) != true
-            {
+            if !folded.hasSamePeriods(as: subscription.written) {
                 for purchase in new.purchases {
                     tokens[purchase.token] = max(tokens[purchase.token] ?? 0, subscription.position)
                 }
@@ -49,10 +47,13 @@ struct CustomerChanges: Sendable {
             if old == nil { newSubscriptions.insert(id) }
             touched[new.subscription] = subscription.position
             let (oldKeys, newKeys) = (old?.edges ?? [:], new.edges)
-            let hasMoved = old?.storeAccount != new.storeAccount
+            // Another store account, or another receipt that its purchases are in.
+            let hasMoved =
+                old?.storeAccount != new.storeAccount || old.map { Set($0.ties.keys) != Set(new.ties.keys) } == true
             for edge in Self.edges(id, new) where oldKeys[edge.key] != edge.position || hasMoved {
                 newEdges.append(edge)
-                if edge.key.kind == .account, hasMoved || oldKeys[edge.key] == nil {
+                let isCounted = new.storeAccount != nil || !folded.access.isEmpty
+                if edge.key.kind == .account, hasMoved || isCounted && oldKeys[edge.key] == nil {
                     tokens[edge.key] = max(tokens[edge.key] ?? 0, subscription.position)
                 }
             }
@@ -77,10 +78,11 @@ struct CustomerChanges: Sendable {
 }
 
 extension Subscription {
-    /// Whether products are accessed at the same times.
-    fileprivate func hasSamePeriods(as other: Subscription) -> Bool {
-        access.count == other.access.count
-            && zip(access, other.access).allSatisfy { old, new in
+    /// Whether products are accessed at the same times. Nothing that was written is access at no time.
+    fileprivate func hasSamePeriods(as other: Subscription?) -> Bool {
+        let written = other?.access ?? []
+        return access.count == written.count
+            && zip(written, access).allSatisfy { old, new in
                 old.start == new.start && old.end == new.end && old.productId == new.productId
             }
     }

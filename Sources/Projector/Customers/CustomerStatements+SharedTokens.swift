@@ -4,10 +4,11 @@ import Postgres
 extension CustomerStatements {
     /// Whether more than a number of people buy with a token, as a condition.
     ///
-    /// People are the store accounts that the store states. Where it states none, subscriptions to one product that are
-    /// active at one instant belong to as many people, since a store account cannot have a product twice at once, unless
-    /// they are in one receipt. Most tokens have no more purchases than the number. Store accounts are counted by jumping from one to the next in the
-    /// index, up to one above the number; of subscriptions, those are looked at that come first in the index.
+    /// People are the store accounts that the store states. Where it states none for some purchases, subscriptions to one
+    /// product that are active at one instant belong to as many people, those of a stated store account included, since
+    /// a store account cannot have a product twice at once; those in one receipt are of one person. Most tokens have no
+    /// more purchases than the number. Store accounts are counted by jumping from one to the next in the index, up to one
+    /// above the number; of subscriptions, those are looked at that come first in the index.
     ///
     /// - Parameters:
     ///   - token: A column.
@@ -44,36 +45,58 @@ extension CustomerStatements {
             select count(store_account) - 1 > \(max)
             from account
           )
-          or coalesce((
-            with unknown as materialized (
-              select customer_edge.original_transaction_id,
-                least(
-                  customer_edge.original_transaction_id,
-                  (
-                    select min(tie.id)
-                    from \(schema)customer_edge as tie
-                    where tie.stream_id = $1
-                      and tie.original_transaction_id = customer_edge.original_transaction_id
-                      and tie.kind = 'subscription'
-                  )
-                ) as receipt
+          or exists (
+            select
+            from \(schema)customer_edge
+            where customer_edge.stream_id = $1
+              and customer_edge.kind = 'account'
+              and customer_edge.id = \(token)
+              and customer_edge.store_account = ''
+          )
+          and coalesce((
+            with bought as materialized (
+              select customer_edge.original_transaction_id, customer_edge.store_account
               from \(schema)customer_edge
               where customer_edge.stream_id = $1
                 and customer_edge.kind = 'account'
                 and customer_edge.id = \(token)
-                and customer_edge.store_account = ''
-              order by customer_edge.original_transaction_id
+                and exists (
+                  select
+                  from \(schema)access_period
+                  where access_period.stream_id = $1
+                    and access_period.original_transaction_id = customer_edge.original_transaction_id
+                    and access_period.payer_state in ('paying', 'trial')
+                )
+              order by customer_edge.store_account, customer_edge.original_transaction_id
               limit 20 * \(max)
             ),
             held as (
               select access_period.product_id,
                 unnest(range_agg(tstzrange(access_period.starts_at, access_period.ends_at))) as span
-              from unknown
+              from bought
+              left join lateral (
+                select min(tie.id) as subscription, min(account.id) as store_account
+                from \(schema)customer_edge as tie
+                left join \(schema)customer_edge as account
+                  on account.stream_id = $1
+                  and account.original_transaction_id = tie.id
+                  and account.kind = 'app_transaction'
+                where tie.stream_id = $1
+                  and tie.original_transaction_id = bought.original_transaction_id
+                  and tie.kind = 'subscription'
+              ) as receipt
+                on bought.store_account = ''
               join \(schema)access_period
                 on access_period.stream_id = $1
-                and access_period.original_transaction_id = unknown.original_transaction_id
+                and access_period.original_transaction_id = bought.original_transaction_id
               where access_period.payer_state in ('paying', 'trial')
-              group by unknown.receipt, access_period.product_id
+              group by
+                coalesce(nullif(bought.store_account, ''), receipt.store_account) is null,
+                coalesce(
+                  nullif(bought.store_account, ''), receipt.store_account,
+                  least(bought.original_transaction_id, receipt.subscription)
+                ),
+                access_period.product_id
             ),
             step as (
               select product_id, lower(span) as at, 1 as change from held

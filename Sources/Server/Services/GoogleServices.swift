@@ -36,9 +36,9 @@ package struct GoogleServices {
     }
 }
 
-/// What asks Google Play about the purchases that backends hand in.
-struct GoogleHandInServices {
-    let purchases: PurchaseHandIn
+/// What asks Google Play about the purchases that backends hand in, or that a command names.
+package struct GoogleHandInServices {
+    package let purchases: PurchaseHandIn
 
     init(apps: [GoogleApp], store: StoreServices, appender: Appender, database: Database, logger: Logger) {
         let receiver = database.pool(for: .handIns, logger: logger)
@@ -51,5 +51,17 @@ struct GoogleHandInServices {
             links: LinkService(
                 log: LogReader(pool: linker), appender: appender, apps: Set(apps.map(\.packageName))),
             clock: store.clock, logger: logger)
+    }
+
+    /// Runs the body with services of its own, beside a server that may be running.
+    package static func with<Value: Sendable>(
+        _ settings: Settings, _ body: (GoogleHandInServices) async throws -> Value
+    ) async throws -> Value {
+        try await AskingServices.with(settings) { asking in
+            try await body(
+                GoogleHandInServices(
+                    apps: asking.googleApps, store: asking.store, appender: asking.appender,
+                    database: asking.database, logger: asking.logger))
+        }
     }
 }

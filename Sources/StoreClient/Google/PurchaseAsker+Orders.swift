@@ -6,19 +6,23 @@ extension PurchaseAsker {
     /// Asks about the orders whose periods or prices the answers about a purchase do not show, and stores the answers. Of a
     /// subscription, usually there are none: see ``AnsweredPurchase/after(_:last:isRecovered:)``.
     ///
-    /// - Returns: False if Google did not answer about one, so that the question must be asked again.
     /// - Throws: ``ReadError``, ``AppendError``.
     func askAboutOrders(
         _ snapshot: PurchaseSnapshot, _ question: Question, in stream: StreamKey
-    ) async throws -> Bool {
+    ) async throws -> AskedOrders {
+        var asked = AskedOrders()
         // Only its order says what was paid for a one-time purchase.
-        guard snapshot.kind == .subscription ? !snapshot.isPending : snapshot.state == .purchased else { return true }
+        guard snapshot.kind == .subscription ? !snapshot.isPending : snapshot.state == .purchased else { return asked }
         let (claim, app) = (question.claim, question.app)
         let last = try await queue.answered(claim)
-        let (answered, orders) = AnsweredPurchase.after(
+        let (answered, unknown) = AnsweredPurchase.after(
             snapshot, last: last, isRecovered: question.subject.notices.contains(where: \.isRecovery),
             isVoided: question.subject.notices.contains(where: \.isVoid))
-        guard answered != last || !orders.isEmpty else { return true }
+        var orders = unknown
+        if question.withOrders {
+            for order in snapshot.items.compactMap(\.orderId) where !orders.contains(order) { orders.append(order) }
+        }
+        guard answered != last || !orders.isEmpty else { return asked }
         var subject = question.subject
         subject.environment = stream.environment
         subject.notices = []
@@ -31,14 +35,28 @@ extension PurchaseAsker {
                 guard
                     let statement = try? PlayStatement.answer(
                         answer.body, of: .order, about: subject, answeredAt: answer.answeredAt)
-                else { return false }
-                _ = try await appender.append(PreparedEvent(statement, receivedAt: statement.answeredAt))
+                else {
+                    asked.areKnown = false
+                    return asked
+                }
+                let kept = try await news.append(statement, receivedAt: statement.answeredAt)
+                asked.position = kept.position ?? asked.position
             case .refused: break
-            case .rejected, .unreadable, .unavailable: return false
+            case .rejected, .unreadable, .unavailable:
+                asked.areKnown = false
+                return asked
             }
         }
         try await queue.record(answered, of: claim)
-        return true
+        return asked
+    }
+
+    /// What came of questions about orders.
+    struct AskedOrders {
+        /// False if Google did not answer about one, so that the question must be asked again.
+        var areKnown = true
+        /// The position of the last event that an answer became.
+        var position: Int64?
     }
 }
 

@@ -40,7 +40,7 @@ struct PurchaseAsker: Sendable {
     /// - Throws: ``ReadError``, ``AppendError``. Then the purchase is due again when the claim ends.
     func ask(
         _ claim: ClaimedPurchase, of app: GoogleApp, priority: AskPriority = .check,
-        source: EventSource = .googleAPI, isProven: Bool = false
+        source: EventSource = .googleAPI, isProven: Bool = false, withOrders: Bool = false
     ) async throws -> Outcome {
         guard let token = PurchaseToken(claim.purchaseToken) else {
             return try await end(claim, PurchaseRecord(askedAt: clock.date(), result: .refused))
@@ -60,8 +60,9 @@ struct PurchaseAsker: Sendable {
         return try await Task {
             try await settle(
                 outcome, resource,
-                Question(claim: claim, app: app, token: token, subject: subject, isStranger: isStranger), pending,
-                source)
+                Question(
+                    claim: claim, app: app, token: token, subject: subject, isStranger: isStranger,
+                    withOrders: withOrders), pending, source)
         }.value
     }
 
@@ -72,6 +73,8 @@ struct PurchaseAsker: Sendable {
         let token: PurchaseToken
         let subject: PlayStatement.Subject
         let isStranger: Bool
+        /// Whether the orders that the answer names are asked about in any case: Google says nothing of a refund by amount.
+        let withOrders: Bool
     }
 
     /// The notification of the log; nil if it says nothing about a purchase.
@@ -223,8 +226,12 @@ struct PurchaseAsker: Sendable {
             snapshot, question, in: statement.stream, at: answer.answeredAt)
         if case .pending = record.acknowledgement { record.failures = claim.failures + 1 }
         record.next = next(record, again)
-        let knowsOrders = try await askAboutOrders(snapshot, question, in: statement.stream)
-        if !knowsOrders || linked.count < Set(claim.customerIds).count {
+        let orders = try await askAboutOrders(snapshot, question, in: statement.stream)
+        if let position = orders.position {
+            record.result = .appended
+            record.position = position
+        }
+        if !orders.areKnown || linked.count < Set(claim.customerIds).count {
             record.failures = claim.failures + 1
             let pause = RepeatPause.purchase.pause(after: Int(record.failures), part: random())
             record.next = PurchaseRecord.Next(at: record.askedAt.advanced(by: pause), rank: .again)

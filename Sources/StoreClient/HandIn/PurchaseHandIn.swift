@@ -63,11 +63,33 @@ package struct PurchaseHandIn: HandInSource {
         if let asking, !customers.enter(asking, token.text) { return .pending }
         defer { if let asking { customers.leave(asking, token.text) } }
         let outcome = try await clock.within(Limits.handInWaitMax) {
-            try await ask(token, app, isProven: purchase.isProven)
+            try await ask(token, app) { claim in
+                try await asker.ask(
+                    claim, of: app, priority: .handIn, source: .googleDevice, isProven: purchase.isProven)
+            }
         }
         guard let outcome else { return .pending }
         // A separate task: the caller may have been cancelled, and a purchase that was stored is linked nevertheless.
         return try await Task { try await settle(outcome, token, app, customer) }.value
+    }
+
+    /// What came of ``checkNow(_:of:)``.
+    package enum Checked: Sendable {
+        case unknown
+        /// The app's budget is used up, or Google has just failed: the purchase stays as due as it was.
+        case notAsked
+        case asked(PurchaseRecord)
+    }
+
+    /// Asks about a known purchase and its latest orders now, whether it is due or not. Safe to repeat.
+    ///
+    /// - Throws: ``ReadError``, ``AppendError``.
+    package func checkNow(_ token: PurchaseToken, of app: GoogleApp) async throws -> Checked {
+        guard try await queue.find(token.text, of: app.packageName) != nil else { return .unknown }
+        let asked = try await ask(token, app) { claim in
+            try await asker.ask(claim, of: app, isProven: true, withOrders: true)
+        }
+        return asked.outcome.record.map(Checked.asked) ?? .notAsked
     }
 
     private struct Asked: Sendable {
@@ -76,16 +98,16 @@ package struct PurchaseHandIn: HandInSource {
     }
 
     /// Asks about a purchase, once no other process does.
-    private func ask(_ token: PurchaseToken, _ app: GoogleApp, isProven: Bool) async throws -> Asked {
+    private func ask(
+        _ token: PurchaseToken, _ app: GoogleApp, _ question: (ClaimedPurchase) async throws -> PurchaseAsker.Outcome
+    ) async throws -> Asked {
         while true {
             try Task.checkCancellation()
             let now = clock.date()
             let claim = try await queue.claim(
                 token.text, of: app.packageName, at: now, until: now.advanced(by: Limits.purchaseClaimMax))
             if let claim {
-                let outcome = try await asker.ask(
-                    claim, of: app, priority: .handIn, source: .googleDevice, isProven: isProven)
-                return Asked(wasKnown: claim.answerPosition != nil, outcome: outcome)
+                return Asked(wasKnown: claim.answerPosition != nil, outcome: try await question(claim))
             }
             try await clock.sleep(clock.now() + Limits.handInLookInterval)
         }
