@@ -78,3 +78,25 @@ struct AppTransaction: Sendable {
 enum AppStore {
     static func sync() async throws {}
 }
+
+// The declarations of StoreKitTest that the tests for Xcode use.
+
+final class SKTestSession {
+    var disableDialogs = false
+    var askToBuyEnabled = false
+
+    init(contentsOf url: URL) throws {}
+
+    func resetToDefaultState() {}
+    func clearTransactions() {}
+    func allTransactions() -> [SKTestTransaction] { [] }
+    func approveAskToBuyTransaction(identifier: UInt) throws {}
+    func refundTransaction(identifier: UInt) throws {}
+    func forceRenewalOfSubscription(productIdentifier: String) throws {}
+}
+
+final class SKTestTransaction {
+    let identifier: UInt = 0
+    let productIdentifier = ""
+    let pendingAskToBuyConfirmation = false
+}
