@@ -32,7 +32,7 @@ package struct AppenderServices {
             }
         }
         let pool = database.pool(for: .appending, logger: logger)
-        let durability = DurabilityWatch(pool: pool, logger: logger)
+        let durability = DurabilityWatch(pool: pool, basis: database.durability.basis, logger: logger)
         let appender = Appender(pool: pool, durability: durability, logger: logger)
         return AppenderServices(
             service: AppenderService(appender: appender), durability: durability)

@@ -15,9 +15,10 @@ extension HealthCheck {
         }
     }
 
-    /// Checks whether the database's settings protect acknowledged events against a crash.
+    /// Checks whether the database's settings protect acknowledged events against a crash, as far as no provider does.
     static func durability(_ watch: DurabilityWatch) -> HealthCheck {
-        HealthCheck(name: "durability") {
+        let note = watch.basis == .provider ? "the provider keeps commits; only synchronous_commit is checked" : nil
+        return HealthCheck(name: "durability", note: note) {
             switch watch.condition {
             case .safe: .ok
             case .unsafe(let setting): .failing("the database setting \(setting) is off")
