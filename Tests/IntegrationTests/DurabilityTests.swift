@@ -8,14 +8,16 @@ import Testing
 @Suite("Database settings that could lose acknowledged notifications")
 struct DurabilityTests {
     /// Starts a separate server with the settings and returns the result of the check.
-    private static func check(_ settings: [String: String]) async throws -> Result<Durability.Settings, any Error> {
+    private static func check(
+        _ settings: [String: String], _ basis: Durability.Basis = .settings
+    ) async throws -> Result<Durability.Settings, any Error> {
         let folder = TestFolder.path("durability")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let server = try await EmbeddedServer.start(folder: folder, settings: settings, logger: LogRecorder().logger)
         let connection = try await TestCluster.connect(server.configuration(database: "postgres"))
         let result: Result<Durability.Settings, any Error>
         do {
-            result = .success(try await Durability.check(connection))
+            result = .success(try await Durability.check(connection, basis))
         } catch {
             result = .failure(error)
         }
@@ -39,6 +41,102 @@ struct DurabilityTests {
     func asynchronous() async throws {
         #expect(try await Self.check(["synchronous_commit": "off"]).get().synchronousCommitIsOff)
         #expect(try await Self.check([:]).get().synchronousCommitIsOff == false)
+    }
+
+    @Test("on a provider's word, only synchronous_commit is checked, at start and while the server runs")
+    func provider() async throws {
+        let folder = TestFolder.path("durability")
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let logs = LogRecorder()
+        let server = try await EmbeddedServer.start(
+            folder: folder, settings: ["fsync": "off", "full_page_writes": "off"], logger: LogRecorder().logger)
+        let database = server.configuration(database: "postgres")
+        try await Self.set("synchronous_commit", "off", database)
+        let connection = try await TestCluster.connect(database)
+        let pool = PostgresPool(database, limit: 1, logger: logs.logger)
+        let watch = DurabilityWatch(pool: pool, basis: .provider, logger: logs.logger)
+
+        let settings = try await eventually("it is asynchronous") {
+            let settings = try await Durability.check(connection, .provider)
+            return settings.synchronousCommitIsOff ? settings : nil
+        }
+        await watch.look()
+        let asynchronous = watch.condition
+        try await Self.set("synchronous_commit", "on", database)
+        _ = try await eventually("it heals") {
+            await watch.look()
+            return watch.condition == .safe ? true : nil
+        }
+
+        #expect(settings.basis == .provider)
+        #expect(asynchronous == .unsafe(setting: "synchronous_commit"))
+        await connection.close()
+        await pool.close()
+        await server.stop()
+    }
+
+    @Test("a rented database, whose owner is no superuser, is refused until its provider is trusted, which health says")
+    func rented() async throws {
+        let folder = TestFolder.path("durability")
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        let rented = try await EmbeddedServer.start(
+            folder: folder, settings: ["fsync": "off", "full_page_writes": "off"], logger: LogRecorder().logger)
+        try await rented.createDatabase("rented")
+        let superuser = try await TestCluster.connect(rented.configuration(database: "rented"))
+        try await superuser.script(
+            "create role tenant login createrole password 'test'; alter database rented owner to tenant;",
+            deadline: .now + .seconds(20))
+        let environment = [
+            "SUBLEDGER_DATABASE_URL": "postgres:///rented?host=\(rented.socketFolder)&user=tenant",
+            "PGPASSWORD": "test", "SUBLEDGER_OCSP": "off",
+        ]
+        let trusting = environment.merging(["SUBLEDGER_DATABASE_DURABILITY": "provider"]) { $1 }
+
+        let refused = try ServerProcess.run(["migrate"], environment: environment)
+        let migrated = try ServerProcess.run(["migrate"], environment: trusting)
+        let server = try ServerProcess(dataFolder: TestFolder.root + "/subledger-rented-none", environment: trusting)
+        let answer = try await HTTPClient(port: try await server.ports().public).post(try V1Body(number: 1).bytes)
+        let health = try await HTTPClient(port: try await server.privatePort()).get("/health")
+        let roles = try await superuser.query(
+            Statement(
+                "roles",
+                "select count(*) from pg_roles where rolname like 'subledger\\_%' and not rolsuper and not rolcanlogin"),
+            deadline: .now + .seconds(20))
+
+        #expect(refused.status != 0)
+        #expect(refused.error.contains("= off, so a crash could lose what was acknowledged"), "\(refused.error)")
+        #expect(migrated.status == 0, "\(migrated.error)")
+        #expect(try roles[0].value(Int64.self, at: 0) == 8)
+        #expect(answer.status == 200, "\(answer.body)")
+        let condition = #"{"name":"durability","state":"ok","detail":"the provider keeps commits; "#
+        #expect(health.body.contains(condition + #"only synchronous_commit is checked"}"#), "\(health.body)")
+        let line = "database settings fsync and full_page_writes are not checked; the provider keeps commits"
+        #expect(server.log.contains(line))
+        server.signal(SIGTERM)
+        try await server.hasEnded()
+        await superuser.close()
+        await rented.stop()
+    }
+
+    @Test("an unknown word, or a provider of the private server, is an error that names what is expected")
+    func basis() throws {
+        for (environment, problem) in [
+            (
+                ["SUBLEDGER_DATABASE_DURABILITY": "yes"],
+                "database durability \"yes\": expected settings or provider"
+            ),
+            (
+                ["SUBLEDGER_DATABASE_DURABILITY": "provider"],
+                "database durability \"provider\": expected a database URL, because the private server has none"
+            ),
+        ] {
+            let result = try ServerProcess.run(
+                ["migrate", "--data-folder", "/tmp/subledger-durability-none"], environment: environment)
+
+            #expect(result.status == 78)
+            #expect(result.error.hasSuffix("\(problem)\n"), "\(result.error)")
+        }
+        #expect(!FileManager.default.fileExists(atPath: "/tmp/subledger-durability-none"))
     }
 
     @Test(

@@ -12,14 +12,16 @@ package final class DurabilityWatch: Sendable {
         case unsafe(setting: String)
     }
 
+    package let basis: Durability.Basis
     private let pool: PostgresPool
     private let logger: Logger
     private let state = Mutex(Condition.safe)
     private let queueUsage = Gauge(label: "subledger_notification_queue_usage")
 
     /// - Parameter pool: The appender's pool, because each session can have its own settings.
-    package init(pool: PostgresPool, logger: Logger) {
+    package init(pool: PostgresPool, basis: Durability.Basis = .settings, logger: Logger) {
         self.pool = pool
+        self.basis = basis
         self.logger = logger
     }
 
@@ -38,7 +40,7 @@ package final class DurabilityWatch: Sendable {
     /// stays the same.
     package func look() async {
         guard let rows = try? await pool.query(Durability.settings, deadline: .now + Limits.readWaitMax),
-            let found = try? Durability.settingsOff(rows)
+            let found = try? Durability.settingsOff(rows, basis)
         else { return }
         if let usage = try? Durability.notificationQueueUsage(rows) { queueUsage.record(usage) }
         let new = found.first.map { Condition.unsafe(setting: $0) } ?? .safe

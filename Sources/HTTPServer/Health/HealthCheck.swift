@@ -28,11 +28,14 @@ package enum HealthState: Sendable, Hashable {
 /// A named condition of the server's health.
 package struct HealthCheck: Sendable {
     package let name: String
+    /// What the operator should know while the condition is ok; nil for nothing.
+    package let note: String?
     /// Returns within about ``Limits/healthWaitMax``; may be called several times per second.
     package let check: @Sendable () async -> HealthState
 
-    package init(name: String, check: @escaping @Sendable () async -> HealthState) {
+    package init(name: String, note: String? = nil, check: @escaping @Sendable () async -> HealthState) {
         self.name = name
+        self.note = note
         self.check = check
     }
 
@@ -56,6 +59,10 @@ struct HealthReport: Sendable {
     struct Condition: Sendable {
         let name: String
         let state: HealthState
+        /// See ``HealthCheck/note``.
+        let note: String?
+
+        var detail: String? { state.detail ?? note }
     }
 
     /// In the order of the checks.
@@ -68,7 +75,9 @@ struct HealthReport: Sendable {
             for (index, check) in checks.enumerated() { group.addTask { (index, await check.check()) } }
             for await (index, state) in group { states[index] = state }
         }
-        conditions = checks.enumerated().map { Condition(name: $1.name, state: states[$0] ?? .ok) }
+        conditions = checks.enumerated().map {
+            Condition(name: $1.name, state: states[$0] ?? .ok, note: $1.note)
+        }
     }
 
     /// Whether requests should be sent here.

@@ -30,7 +30,7 @@ struct HealthRoutes: Sendable {
                 writer.object { writer in
                     writer.member("name", condition.name)
                     writer.member("state", condition.state.name)
-                    writer.member("detail", condition.state.detail)
+                    writer.member("detail", condition.detail)
                 }
             }
         }

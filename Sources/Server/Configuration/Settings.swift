@@ -1,6 +1,7 @@
 import AppStore
 import ArgumentParser
 import Configuration
+import EventLog
 import Foundation
 import HTTPServer
 import Logging
@@ -101,6 +102,21 @@ package struct Settings {
 
     /// The file with the connection string, so that its password is in no environment.
     package var databaseURLFile: String? { text("database.url.file") }
+
+    /// Why commits survive a crash of the database.
+    package func durabilityBasis() throws(SettingError) -> Durability.Basis {
+        guard let name = text("database.durability") else { return .settings }
+        guard let basis = Durability.Basis(rawValue: name) else {
+            throw SettingError(description: "database durability \"\(name)\": expected settings or provider")
+        }
+        // Whoever runs the private server keeps its commits by its settings alone.
+        if basis == .provider, try databaseURL() == nil {
+            throw SettingError(
+                description:
+                    "database durability \"provider\": expected a database URL, because the private server has none")
+        }
+        return basis
+    }
 
     package var dataFolder: String {
         if let folder = text("data.folder") { return URL(fileURLWithPath: folder).path }

@@ -27,11 +27,12 @@ package struct Database {
     ) async throws -> Database {
         let report =
             report ?? { logger.notice("schema migration", metadata: ["schema.progress": "\($0)"]) }
-        if let owner = try named(settings) { return try await prepare(owner, embedded: nil, report) }
+        let basis = try settings.durabilityBasis()
+        if let owner = try named(settings) { return try await prepare(owner, basis, embedded: nil, report) }
         let server = try await startServer(folder: settings.dataFolder, logger: logger)
         do {
             try await server.createDatabase(embeddedName)
-            return try await prepare(server.configuration(database: embeddedName), embedded: server, report)
+            return try await prepare(server.configuration(database: embeddedName), basis, embedded: server, report)
         } catch {
             await server.stop()
             throw error
@@ -59,12 +60,13 @@ package struct Database {
     package static func withExisting<Value>(
         _ settings: Settings, logger: Logger, _ command: (Database) async throws -> Value
     ) async throws -> Value {
+        let basis = try settings.durabilityBasis()
         if let owner = try named(settings) {
-            return try await command(try await existing(owner, embedded: nil))
+            return try await command(try await existing(owner, basis, embedded: nil))
         }
         let folder = settings.dataFolder
         if let owner = await EmbeddedServer.running(folder: folder, database: embeddedName) {
-            return try await command(try await existing(owner, embedded: nil))
+            return try await command(try await existing(owner, basis, embedded: nil))
         }
         guard EmbeddedServer.hasCluster(folder: folder) else {
             throw SettingError(
@@ -73,7 +75,7 @@ package struct Database {
         let server = try await startServer(folder: folder, logger: logger)
         do {
             let owner = server.configuration(database: embeddedName)
-            let value = try await command(try await existing(owner, embedded: server))
+            let value = try await command(try await existing(owner, basis, embedded: server))
             await server.stop()
             return value
         } catch {
@@ -106,10 +108,10 @@ package struct Database {
     }
 
     private static func existing(
-        _ owner: ConnectionConfiguration, embedded: EmbeddedServer?
+        _ owner: ConnectionConfiguration, _ basis: Durability.Basis, embedded: EmbeddedServer?
     ) async throws -> Database {
         try await withConnection(owner) { connection in
-            let durability = try await Durability.check(connection)
+            let durability = try await Durability.check(connection, basis)
             try await Schema.check(connection)
             return Database(
                 owner: owner, embedded: embedded, outcome: .upToDate, durability: durability,
@@ -118,11 +120,11 @@ package struct Database {
     }
 
     private static func prepare(
-        _ owner: ConnectionConfiguration, embedded: EmbeddedServer?,
+        _ owner: ConnectionConfiguration, _ basis: Durability.Basis, embedded: EmbeddedServer?,
         _ report: @escaping @Sendable (MigrationProgress) -> Void
     ) async throws -> Database {
         try await withConnection(owner) { connection in
-            let durability = try await Durability.check(connection)
+            let durability = try await Durability.check(connection, basis)
             let watch = MigrationWatch(configuration: owner, backendPID: connection.backendPID)
             let outcome = try await watch.during(report) { () async throws(MigrationError) in
                 try await Schema.migrate(connection, report: report)

@@ -15,13 +15,22 @@ extension HealthCheck {
         }
     }
 
-    /// Checks whether the database's settings protect acknowledged events against a crash.
+    /// Checks whether the database's settings protect acknowledged events against a crash, as far as no provider does.
     static func durability(_ watch: DurabilityWatch) -> HealthCheck {
-        HealthCheck(name: "durability") {
+        let note = watch.basis == .provider ? "the provider keeps commits; only synchronous_commit is checked" : nil
+        return HealthCheck(name: "durability", note: note) {
             switch watch.condition {
             case .safe: .ok
             case .unsafe(let setting): .failing("the database setting \(setting) is off")
             }
+        }
+    }
+
+    /// Checks whether the bodies of next month have a place. An append makes a missing one itself.
+    static func bodies(_ partitions: BodyPartitions) -> HealthCheck {
+        HealthCheck(name: "bodies") {
+            guard partitions.monthsAhead ?? 1 < 1 else { return .ok }
+            return .degraded("no partition for the bodies of next month")
         }
     }
 

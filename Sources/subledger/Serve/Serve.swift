@@ -192,6 +192,9 @@ struct Serve: AsyncParsableCommand {
         if database.durability.synchronousCommitIsOff {
             logger.warning("database setting synchronous_commit is off; enabling it for the server's own sessions")
         }
+        if database.durability.basis == .provider {
+            logger.notice("database settings fsync and full_page_writes are not checked; the provider keeps commits")
+        }
         if database.outcome == .inUse {
             logger.warning("views of the schema are in use and were not replaced; the next start tries again")
         }
