@@ -29,6 +29,8 @@ package enum Limits {
     /// Interval of the checks of the durability settings. For this long, notifications may be acknowledged after a
     /// setting was switched off. A check takes less than a millisecond.
     package static let durabilityLookTime = Duration.seconds(5)
+    /// The share of PostgreSQL's notification queue that may be in use. Usually it is almost empty.
+    package static let notificationQueueUsageMax = 0.1
     /// Interval at which partitions for bodies are made. Months are long; a failed attempt is repeated soon enough.
     package static let partitionsLookTime = Duration.seconds(600)
     /// Months after the current one that have a partition for bodies. An operator who is away for two does no harm.

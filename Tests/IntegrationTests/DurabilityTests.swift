@@ -1,9 +1,12 @@
 import AppStore
-import EventLog
 import Foundation
+import HTTPServer
 import Postgres
 import TestSupport
 import Testing
+
+@testable import EventLog
+@testable import Server
 
 @Suite("Database settings that could lose acknowledged notifications")
 struct DurabilityTests {
@@ -116,6 +119,34 @@ struct DurabilityTests {
         try await server.hasEnded()
         await superuser.close()
         await rented.stop()
+    }
+
+    @Test("notifications that a session keeps unread are a condition and one line, until they are read")
+    func notificationQueue() async throws {
+        let recorder = LogRecorder()
+        // Nothing is asked of it.
+        let pool = PostgresPool(
+            ConnectionConfiguration(socketFolder: "/tmp/nowhere", user: "u", database: "d"), limit: 1,
+            logger: recorder.logger)
+        let watch = DurabilityWatch(pool: pool, logger: recorder.logger)
+        let check = HealthCheck.notificationQueue(watch)
+        var states: [HealthState] = []
+        for usage in [0, 0.1, 0.25, 0.5, 0.01] {
+            watch.note(queueUsage: usage)
+            states.append(await check.check())
+        }
+        await pool.close()
+
+        let unread = "a session keeps notifications of the database unread: "
+        #expect(
+            states == [
+                .ok, .ok, .degraded(unread + "25 percent of the queue is in use"),
+                .degraded(unread + "50 percent of the queue is in use"), .ok,
+            ])
+        let lines = recorder.text.split(separator: "\n")
+        #expect(lines.count == 2, "\(lines)")
+        #expect(lines.first?.contains("warning a session keeps notifications of the database unread") == true)
+        #expect(lines.last?.contains("notice notifications of the database are read again") == true)
     }
 
     @Test("an unknown word, or a provider of the private server, is an error that names what is expected")

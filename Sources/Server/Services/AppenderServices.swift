@@ -14,7 +14,9 @@ package struct AppenderServices {
     package var appender: Appender { service.appender }
 
     /// The conditions that must be ok to store events.
-    var health: [HealthCheck] { [.appending(appender), .durability(durability), .bodies(partitions)] }
+    var health: [HealthCheck] {
+        [.appending(appender), .durability(durability), .notificationQueue(durability), .bodies(partitions)]
+    }
 
     /// - Returns: Nil for a process that appends nothing: a projector, or a reader that cannot append.
     static func make(

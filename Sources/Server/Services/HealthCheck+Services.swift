@@ -26,6 +26,16 @@ extension HealthCheck {
         }
     }
 
+    /// Checks whether every session reads the database's notifications. Once the queue is full, events are looked for.
+    static func notificationQueue(_ watch: DurabilityWatch) -> HealthCheck {
+        HealthCheck(name: "notification_queue") {
+            guard let usage = watch.queueUsageTooHigh else { return .ok }
+            return .degraded(
+                "a session keeps notifications of the database unread: \(Int(usage * 100)) percent of the queue is in use"
+            )
+        }
+    }
+
     /// Checks whether the bodies of next month have a place. An append makes a missing one itself.
     static func bodies(_ partitions: BodyPartitions) -> HealthCheck {
         HealthCheck(name: "bodies") {
