@@ -4,9 +4,9 @@
 -- Locks until it commits, against reading and writing: event, change, receipt, subscription, transaction, access_period,
 -- refunded_period, customer_link, check_schedule, delivery_audit, google_purchase, google_void_audit, token and product.
 -- They are read once for each new constraint: about a million rows in a second.
--- Notifications are answered 503 meanwhile, and the stores repeat them. Receivers of the older release answer 503 afterwards,
--- too. The body of each event is copied to event_body, so
--- the disk needs free space of the size of event, and the migration the time in which it can be read and written once.
+-- Notifications are answered 503 meanwhile, and the stores repeat them. Receivers of the older release answer 503 afterwards
+-- too, so end them. The body of each event is copied to event_body: the disk needs free space of the size of event, and the
+-- migration the time in which it can be read and written once.
 -- event is also read once for each of its two new indexes, about five million events in a minute. To spare that time, build
 -- the indexes beforehand, which locks nothing; then they are kept:
 --
