@@ -96,10 +96,10 @@ struct TreeLog {
                 """
                 insert into subledger.event (
                   stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, fingerprint,
-                  facts, defects, body, body_sha256, chain_id, revocation, chain
+                  facts, defects, body_sha256, chain_id, revocation, chain
                 )
                 select stream_id, number, received_at, occurred_at, source, type, subtype, kind,
-                  sha256(uuid_send(gen_random_uuid())), fingerprint, facts, defects, body, body_sha256, chain_id, revocation, chain
+                  sha256(uuid_send(gen_random_uuid())), fingerprint, facts, defects, body_sha256, chain_id, revocation, chain
                 from subledger.event
                 cross join generate_series(
                   (select max(position) + 1 from subledger.event), $1::bigint) as made (number)
