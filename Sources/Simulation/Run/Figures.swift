@@ -48,13 +48,17 @@ extension Figures {
     package mutating func add(_ subscription: SimulatedSubscription) {
         addRefunds(subscription)
         addRefundRequests(subscription)
-        if !subscription.customer.isFamilyMember { addPurchases(subscription) }
+        if !subscription.customer.isFamilyMember {
+            addPurchases(subscription)
+            addRevenue(subscription)
+        }
         guard subscription.purchases.contains(where: { $0.expiresDate != nil }) else { return }
         addBalances(subscription)
         guard !subscription.customer.isFamilyMember else { return }
         addMovements(subscription)
         addRenewalsAndPlanChanges(subscription)
         addTrials(subscription)
+        addOffers(subscription)
         addRenewalRuns(subscription)
         for failure in subscription.failures {
             let outcome =
@@ -118,6 +122,9 @@ extension Figures {
             let currency = subscription.customer.storefront.currency
             add(1, "mrr", Self.day(day), currency, "subscriptions")
             add(Self.monthly(purchase), "mrr", Self.day(day), currency, "mrr")
+            let mix = "\(Self.day(day)) \(purchase.product.id) \(subscription.customer.storefront.country)"
+            add(1, "plan_mix", mix, currency, "subscriptions")
+            add(Self.monthly(purchase), "plan_mix", mix, currency, "mrr")
         }
     }
 
@@ -138,7 +145,7 @@ extension Figures {
     }
 
     /// The quotient, rounded to the nearest integer, halves up.
-    private static func quotient(_ dividend: Int64, _ divisor: Int64) -> Int64 {
+    static func quotient(_ dividend: Int64, _ divisor: Int64) -> Int64 {
         (2 * dividend + divisor) / (2 * divisor)
     }
 
