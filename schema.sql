@@ -3483,6 +3483,56 @@ comment on function analyst.refund is
   'Whether a revocation is a refund of all (full) or of a part, such as the rest (part); null for none and for an unknown '
   'kind. is_whole says whether all was paid back of a purchase that the customer keeps';
 
+create or replace function analyst.country(storefront text) returns text
+language sql immutable parallel safe as $$
+  select case when length(storefront) = 2 then coalesce('{
+    "AD": "AND", "AE": "ARE", "AF": "AFG", "AG": "ATG", "AI": "AIA", "AL": "ALB", "AM": "ARM", "AO": "AGO",
+    "AQ": "ATA", "AR": "ARG", "AS": "ASM", "AT": "AUT", "AU": "AUS", "AW": "ABW", "AX": "ALA", "AZ": "AZE",
+    "BA": "BIH", "BB": "BRB", "BD": "BGD", "BE": "BEL", "BF": "BFA", "BG": "BGR", "BH": "BHR", "BI": "BDI",
+    "BJ": "BEN", "BL": "BLM", "BM": "BMU", "BN": "BRN", "BO": "BOL", "BQ": "BES", "BR": "BRA", "BS": "BHS",
+    "BT": "BTN", "BV": "BVT", "BW": "BWA", "BY": "BLR", "BZ": "BLZ", "CA": "CAN", "CC": "CCK", "CD": "COD",
+    "CF": "CAF", "CG": "COG", "CH": "CHE", "CI": "CIV", "CK": "COK", "CL": "CHL", "CM": "CMR", "CN": "CHN",
+    "CO": "COL", "CR": "CRI", "CU": "CUB", "CV": "CPV", "CW": "CUW", "CX": "CXR", "CY": "CYP", "CZ": "CZE",
+    "DE": "DEU", "DJ": "DJI", "DK": "DNK", "DM": "DMA", "DO": "DOM", "DZ": "DZA", "EC": "ECU", "EE": "EST",
+    "EG": "EGY", "EH": "ESH", "ER": "ERI", "ES": "ESP", "ET": "ETH", "FI": "FIN", "FJ": "FJI", "FK": "FLK",
+    "FM": "FSM", "FO": "FRO", "FR": "FRA", "GA": "GAB", "GB": "GBR", "GD": "GRD", "GE": "GEO", "GF": "GUF",
+    "GG": "GGY", "GH": "GHA", "GI": "GIB", "GL": "GRL", "GM": "GMB", "GN": "GIN", "GP": "GLP", "GQ": "GNQ",
+    "GR": "GRC", "GS": "SGS", "GT": "GTM", "GU": "GUM", "GW": "GNB", "GY": "GUY", "HK": "HKG", "HM": "HMD",
+    "HN": "HND", "HR": "HRV", "HT": "HTI", "HU": "HUN", "ID": "IDN", "IE": "IRL", "IL": "ISR", "IM": "IMN",
+    "IN": "IND", "IO": "IOT", "IQ": "IRQ", "IR": "IRN", "IS": "ISL", "IT": "ITA", "JE": "JEY", "JM": "JAM",
+    "JO": "JOR", "JP": "JPN", "KE": "KEN", "KG": "KGZ", "KH": "KHM", "KI": "KIR", "KM": "COM", "KN": "KNA",
+    "KP": "PRK", "KR": "KOR", "KW": "KWT", "KY": "CYM", "KZ": "KAZ", "LA": "LAO", "LB": "LBN", "LC": "LCA",
+    "LI": "LIE", "LK": "LKA", "LR": "LBR", "LS": "LSO", "LT": "LTU", "LU": "LUX", "LV": "LVA", "LY": "LBY",
+    "MA": "MAR", "MC": "MCO", "MD": "MDA", "ME": "MNE", "MF": "MAF", "MG": "MDG", "MH": "MHL", "MK": "MKD",
+    "ML": "MLI", "MM": "MMR", "MN": "MNG", "MO": "MAC", "MP": "MNP", "MQ": "MTQ", "MR": "MRT", "MS": "MSR",
+    "MT": "MLT", "MU": "MUS", "MV": "MDV", "MW": "MWI", "MX": "MEX", "MY": "MYS", "MZ": "MOZ", "NA": "NAM",
+    "NC": "NCL", "NE": "NER", "NF": "NFK", "NG": "NGA", "NI": "NIC", "NL": "NLD", "NO": "NOR", "NP": "NPL",
+    "NR": "NRU", "NU": "NIU", "NZ": "NZL", "OM": "OMN", "PA": "PAN", "PE": "PER", "PF": "PYF", "PG": "PNG",
+    "PH": "PHL", "PK": "PAK", "PL": "POL", "PM": "SPM", "PN": "PCN", "PR": "PRI", "PS": "PSE", "PT": "PRT",
+    "PW": "PLW", "PY": "PRY", "QA": "QAT", "RE": "REU", "RO": "ROU", "RS": "SRB", "RU": "RUS", "RW": "RWA",
+    "SA": "SAU", "SB": "SLB", "SC": "SYC", "SD": "SDN", "SE": "SWE", "SG": "SGP", "SH": "SHN", "SI": "SVN",
+    "SJ": "SJM", "SK": "SVK", "SL": "SLE", "SM": "SMR", "SN": "SEN", "SO": "SOM", "SR": "SUR", "SS": "SSD",
+    "ST": "STP", "SV": "SLV", "SX": "SXM", "SY": "SYR", "SZ": "SWZ", "TC": "TCA", "TD": "TCD", "TF": "ATF",
+    "TG": "TGO", "TH": "THA", "TJ": "TJK", "TK": "TKL", "TL": "TLS", "TM": "TKM", "TN": "TUN", "TO": "TON",
+    "TR": "TUR", "TT": "TTO", "TV": "TUV", "TW": "TWN", "TZ": "TZA", "UA": "UKR", "UG": "UGA", "UM": "UMI",
+    "US": "USA", "UY": "URY", "UZ": "UZB", "VA": "VAT", "VC": "VCT", "VE": "VEN", "VG": "VGB", "VI": "VIR",
+    "VN": "VNM", "VU": "VUT", "WF": "WLF", "WS": "WSM", "YE": "YEM", "YT": "MYT", "ZA": "ZAF", "ZM": "ZMB",
+    "ZW": "ZWE"
+  }'::jsonb ->> storefront, storefront) else storefront end
+$$;
+
+comment on function analyst.country is
+  'The country of a storefront, ISO 3166-1 alpha-3: Apple states three letters, and Google two';
+
+create or replace function analyst.offer_identifier(
+  offer_identifier text, promotional_offer_id text, offer_code_ref_name text
+) returns text
+language sql immutable parallel safe as $$
+  select coalesce(offer_identifier, promotional_offer_id, offer_code_ref_name)
+$$;
+
+comment on function analyst.offer_identifier is 'Name of the offer of any type';
+
 create or replace view analyst.transactions as
 select
   stream.app,
@@ -3504,8 +3554,9 @@ select
   coalesce(transaction.in_app_ownership_type = 'FAMILY_SHARED', false) as is_family_shared,
   coalesce(transaction.offer_discount_type = 'FREE_TRIAL', transaction.is_trial_period, false) as is_trial,
   transaction.offer_type,
-  coalesce(transaction.offer_identifier, transaction.promotional_offer_id, transaction.offer_code_ref_name)
-    as offer_identifier,
+  analyst.offer_identifier(
+    transaction.offer_identifier, transaction.promotional_offer_id, transaction.offer_code_ref_name
+  ) as offer_identifier,
   transaction.offer_discount_type,
   transaction.offer_period,
   transaction.is_upgraded,
@@ -3529,7 +3580,8 @@ select
   end as seats_revoked,
   coalesce(seats.info ->> 'invitationManagement', transaction.additional ->> 'invitationManagement')
     as invitation_management,
-  transaction.refunds
+  transaction.refunds,
+  coalesce(transaction.additional ->> 'additionalTransactionReason' = 'SEAT_ADDITION', false) as is_for_added_seats
 from subledger.transaction
 cross join lateral (
   select case when jsonb_typeof(transaction.additional -> 'multiSeatInfo') = 'object' then
@@ -3578,6 +3630,8 @@ comment on column analyst.transactions.seats_revoked is 'How many of them were r
 comment on column analyst.transactions.invitation_management is
   'Who invites the members of a group, in Apple''s words: APPLE or DEVELOPER; null without seats';
 comment on column analyst.transactions.refunds is 'See subledger.transaction.refunds';
+comment on column analyst.transactions.is_for_added_seats is
+  'Whether it is one of several purchases that pay for one period, because seats were added to it';
 comment on column analyst.transactions.positions is 'Positions of the events that reported it, ascending';
 
 create or replace view analyst.plans as
@@ -4601,11 +4655,22 @@ select
   analyst.monthly_price(periods.price, analyst.price_months(periods.price_period, plans.months)) as mrr,
   periods.first_day,
   periods.last_day,
-  periods.positions
+  periods.positions,
+  analyst.store(periods.original_transaction_id) as store,
+  analyst.country(bought.storefront) as country,
+  plans.length,
+  bought.offer_type,
+  analyst.offer_identifier(bought.offer_identifier, bought.promotional_offer_id, bought.offer_code_ref_name)
+    as offer_identifier
 from analyst.periods
 left join analyst.plans
   on plans.stream_id = periods.stream_id
   and plans.product_id = periods.product_id
+-- By key, so that the planner removes it if a query uses none of its columns.
+left join subledger.transaction as bought
+  on bought.stream_id = periods.stream_id
+  and bought.original_transaction_id = periods.original_transaction_id
+  and bought.transaction_id = periods.transaction_id
 where periods.payer_state = 'paying'
   and (periods.first_day <= periods.last_day) is distinct from false
   and not exists (
@@ -4627,6 +4692,89 @@ comment on column analyst.mrr_detail.months is
   'Number of months that the price covers: the offer''s if it was paid up front, 1 if a year is billed '
   'monthly, and the plan''s if neither';
 comment on column analyst.mrr_detail.mrr is 'price divided by months, rounded to thousandths';
+
+create or replace view analyst.plan_mix as
+with alike as (
+  -- Group periods with the same days and price first: there are few distinct combinations.
+  select
+    periods.stream_id,
+    analyst.store(periods.original_transaction_id) as store,
+    periods.product_id,
+    bought.storefront,
+    periods.currency,
+    bought.offer_type,
+    periods.price,
+    periods.price_period,
+    periods.first_day,
+    periods.last_day,
+    count(*) as subscriptions
+  from analyst.periods
+  left join subledger.transaction as bought
+    on bought.stream_id = periods.stream_id
+    and bought.original_transaction_id = periods.original_transaction_id
+    and bought.transaction_id = periods.transaction_id
+  where periods.payer_state = 'paying'
+    and (periods.first_day <= periods.last_day) is distinct from false
+    and not exists (
+      -- Of the purchases of Google Play that show one order, one counts.
+      select
+      from subledger.transaction as other
+      where other.stream_id = periods.stream_id
+        and other.transaction_id = periods.transaction_id
+        and other.original_transaction_id < periods.original_transaction_id
+        and analyst.store(other.original_transaction_id) = 'google'
+    )
+  group by
+    periods.stream_id, analyst.store(periods.original_transaction_id), periods.product_id, bought.storefront,
+    periods.currency, bought.offer_type, periods.price, periods.price_period, periods.first_day, periods.last_day
+), held as (
+  select
+    alike.stream_id, alike.store, alike.product_id, plans.length, analyst.country(alike.storefront) as country,
+    alike.currency, alike.offer_type, at.day, alike.subscriptions, monthly.price
+  from alike
+  left join analyst.plans
+    on plans.stream_id = alike.stream_id
+    and plans.product_id = alike.product_id
+  cross join lateral analyst.monthly_price(
+    alike.price, analyst.price_months(alike.price_period, plans.months)
+  ) as monthly (price)
+  cross join lateral (
+    select first_of_month::date as day
+    from generate_series(
+      date_trunc('month', (alike.first_day - 1)::timestamp) + interval '1 month',
+      least(alike.last_day, (now() at time zone 'UTC')::date)::timestamp, interval '1 month'
+    ) as first_of_month
+    union
+    select (now() at time zone 'UTC')::date
+    where (now() at time zone 'UTC')::date between alike.first_day and alike.last_day
+  ) as at
+)
+select
+  held.day,
+  stream.app,
+  stream.environment,
+  held.store,
+  held.product_id,
+  held.length,
+  held.country,
+  held.currency,
+  held.offer_type,
+  coalesce(sum(held.subscriptions) filter (where held.price is not null), 0)::bigint as subscriptions,
+  coalesce(round(sum(held.subscriptions * held.price), 3), 0) as mrr,
+  coalesce(sum(held.subscriptions) filter (where held.price is null), 0)::bigint as unpriced
+from held
+join subledger.stream using (stream_id)
+group by
+  held.day, stream.app, stream.environment, held.store, held.product_id, held.length, held.country, held.currency,
+  held.offer_type;
+
+comment on view analyst.plan_mix is
+  'Paying subscriptions and their monthly value at 00:00 UTC of the first day of each month, and of today, by product, '
+  'length, country, currency and offer. From mrr_detail; mrr has each day';
+comment on column analyst.plan_mix.day is 'The first of a month, or today';
+comment on column analyst.plan_mix.subscriptions is 'Paying subscriptions whose price and plan length are known';
+comment on column analyst.plan_mix.mrr is 'Their monthly value, in the currency unit, before the share of the store';
+comment on column analyst.plan_mix.unpriced is 'Paying subscriptions that are not included in mrr';
 
 create or replace view analyst.mrr as
 with alike as (
@@ -5041,7 +5189,7 @@ comment on column analyst.renewal_retention.renewed_percent is
   'on_time, in_grace and later as a percentage of due without undecided; null if all are undecided';
 
 create or replace view analyst.refunds_detail as
-select distinct on (app, environment, coalesce(web_order_line_item_id, transaction_id))
+select distinct on (app, environment, purchase.id)
   analyst.month_of(revocation_date) as month,
   app,
   environment,
@@ -5057,8 +5205,12 @@ select distinct on (app, environment, coalesce(web_order_line_item_id, transacti
   positions,
   refunds
 from analyst.transactions
+-- Each of the purchases that pay for the seats of one period can be refunded by itself.
+cross join lateral (
+  select coalesce(case when not is_for_added_seats then web_order_line_item_id end, transaction_id) as id
+) as purchase
 where refund is not null
-order by app, environment, coalesce(web_order_line_item_id, transaction_id), transaction_id, original_transaction_id;
+order by app, environment, purchase.id, transaction_id, original_transaction_id;
 
 comment on view analyst.refunds_detail is
   'Every purchase that is refunded and whose refund was not reversed. A purchase restored on several devices, or an order '
@@ -5220,8 +5372,9 @@ select
   transaction.positions,
   transaction.storefront,
   transaction.offer_type,
-  coalesce(transaction.offer_identifier, transaction.promotional_offer_id, transaction.offer_code_ref_name)
-    as offer_identifier,
+  analyst.offer_identifier(
+    transaction.offer_identifier, transaction.promotional_offer_id, transaction.offer_code_ref_name
+  ) as offer_identifier,
   transaction.type,
   transaction.expires_date,
   round(transaction.tax / 1000.0, 3) as tax,
@@ -5239,12 +5392,16 @@ cross join lateral (
 where transaction.purchase_date is not null
   and coalesce(transaction.in_app_ownership_type, '') not in ('FAMILY_SHARED', 'ASSIGNED', 'GRANTED')
   and not coalesce(transaction.offer_discount_type = 'FREE_TRIAL', transaction.is_trial_period, false)
-  -- Of copies, a refunded one counts, else the first. An anti-join reads all purchases faster than a sort.
+  -- Of copies, a refunded one counts, else the first. An anti-join reads all purchases faster than a sort. Purchases that
+  -- pay for the seats of one period are no copies.
   and not exists (
     select
     from subledger.transaction as copy
     where copy.stream_id = transaction.stream_id
       and copy.web_order_line_item_id = transaction.web_order_line_item_id
+      and coalesce(
+        copy.additional ->> 'additionalTransactionReason', transaction.additional ->> 'additionalTransactionReason', ''
+      ) <> 'SEAT_ADDITION'
       and (copy.revocation_date is null, copy.transaction_id)
         < (transaction.revocation_date is null, transaction.transaction_id)
   )
@@ -5420,7 +5577,8 @@ select
       and due.due_at + analyst.retry_length(failed.billing_plan_type) > now() then 'retried'
     else 'lost'
   end as outcome,
-  due.positions || coalesce(recovered.positions, '{}') as positions
+  due.positions || coalesce(recovered.positions, '{}') as positions,
+  analyst.store(due.original_transaction_id) as store
 from due
 join subledger.stream using (stream_id)
 left join subledger.subscription using (stream_id, original_transaction_id)
@@ -5478,11 +5636,12 @@ select
   count(*) filter (where billing_retries_detail.outcome = 'recovered_in_grace') as recovered_in_grace,
   count(*) filter (where billing_retries_detail.outcome = 'recovered_later') as recovered_later,
   count(*) filter (where billing_retries_detail.outcome = 'retried') as retried,
-  count(*) filter (where billing_retries_detail.outcome = 'lost') as lost
+  count(*) filter (where billing_retries_detail.outcome = 'lost') as lost,
+  billing_retries_detail.store
 from analyst.billing_retries_detail
 group by
   billing_retries_detail.month, billing_retries_detail.app, billing_retries_detail.environment,
-  billing_retries_detail.product_id;
+  billing_retries_detail.product_id, billing_retries_detail.store;
 
 comment on view analyst.billing_retries is
   'Renewals of subscriptions that failed, by the month in which they were due, and their outcomes. From '
@@ -5640,9 +5799,19 @@ select
   ) as price,
   subscription.original_transaction_id,
   subscription.last_transaction_id as transaction_id,
-  transaction.positions
+  transaction.positions,
+  analyst.store(subscription.original_transaction_id) as store,
+  analyst.country(transaction.storefront) as country,
+  plans.length,
+  transaction.offer_type,
+  analyst.offer_identifier(
+    transaction.offer_identifier, transaction.promotional_offer_id, transaction.offer_code_ref_name
+  ) as offer_identifier
 from subledger.subscription
 join subledger.stream using (stream_id)
+left join analyst.plans
+  on plans.stream_id = subscription.stream_id
+  and plans.product_id = subscription.last_product_id
 left join subledger.transaction
   on transaction.stream_id = subscription.stream_id
   and transaction.original_transaction_id = subscription.original_transaction_id
@@ -5664,6 +5833,8 @@ comment on column analyst.renewal_outlook_detail.price is
   'Price of the next renewal as last reported, in the currency unit; if it was not reported, the last price paid; null '
   'if both are unknown';
 comment on column analyst.renewal_outlook_detail.transaction_id is 'Transaction of its last period';
+comment on column analyst.renewal_outlook_detail.offer_type is 'Of that transaction, see transactions';
+comment on column analyst.renewal_outlook_detail.offer_identifier is 'Of that transaction, see transactions';
 
 create or replace view analyst.renewal_outlook as
 select
@@ -5676,9 +5847,14 @@ select
   currency,
   count(*) as subscriptions,
   sum(price) as amount,
-  count(*) filter (where price is null) as unpriced
+  count(*) filter (where price is null) as unpriced,
+  store,
+  country,
+  length,
+  offer_type
 from analyst.renewal_outlook_detail
-group by month, app, environment, product_id, payer_state, auto_renew, currency;
+group by
+  month, app, environment, product_id, payer_state, auto_renew, currency, store, country, length, offer_type;
 
 comment on view analyst.renewal_outlook is
   'Subscriptions with access now, by the month in which their last period ends, and what their renewal would bring. '
@@ -5691,6 +5867,7 @@ comment on column analyst.renewal_outlook.subscriptions is 'Number of subscripti
 comment on column analyst.renewal_outlook.amount is
   'Sum of the prices of their next renewals, in the currency unit; expected only where auto_renew is on';
 comment on column analyst.renewal_outlook.unpriced is 'Subscriptions whose price is unknown, not included in amount';
+comment on column analyst.renewal_outlook.offer_type is 'Of the last period, see transactions';
 
 create or replace view analyst.delivery_lag_detail as
 select
@@ -5750,47 +5927,6 @@ comment on column analyst.delivery_lag.notifications is 'Number of notifications
 comment on column analyst.delivery_lag.p50_seconds is 'Median';
 comment on column analyst.delivery_lag.p99_seconds is '99th percentile';
 comment on column analyst.delivery_lag.max_seconds is 'Maximum';
-
-create or replace function analyst.country(storefront text) returns text
-language sql immutable parallel safe as $$
-  select case when length(storefront) = 2 then coalesce('{
-    "AD": "AND", "AE": "ARE", "AF": "AFG", "AG": "ATG", "AI": "AIA", "AL": "ALB", "AM": "ARM", "AO": "AGO",
-    "AQ": "ATA", "AR": "ARG", "AS": "ASM", "AT": "AUT", "AU": "AUS", "AW": "ABW", "AX": "ALA", "AZ": "AZE",
-    "BA": "BIH", "BB": "BRB", "BD": "BGD", "BE": "BEL", "BF": "BFA", "BG": "BGR", "BH": "BHR", "BI": "BDI",
-    "BJ": "BEN", "BL": "BLM", "BM": "BMU", "BN": "BRN", "BO": "BOL", "BQ": "BES", "BR": "BRA", "BS": "BHS",
-    "BT": "BTN", "BV": "BVT", "BW": "BWA", "BY": "BLR", "BZ": "BLZ", "CA": "CAN", "CC": "CCK", "CD": "COD",
-    "CF": "CAF", "CG": "COG", "CH": "CHE", "CI": "CIV", "CK": "COK", "CL": "CHL", "CM": "CMR", "CN": "CHN",
-    "CO": "COL", "CR": "CRI", "CU": "CUB", "CV": "CPV", "CW": "CUW", "CX": "CXR", "CY": "CYP", "CZ": "CZE",
-    "DE": "DEU", "DJ": "DJI", "DK": "DNK", "DM": "DMA", "DO": "DOM", "DZ": "DZA", "EC": "ECU", "EE": "EST",
-    "EG": "EGY", "EH": "ESH", "ER": "ERI", "ES": "ESP", "ET": "ETH", "FI": "FIN", "FJ": "FJI", "FK": "FLK",
-    "FM": "FSM", "FO": "FRO", "FR": "FRA", "GA": "GAB", "GB": "GBR", "GD": "GRD", "GE": "GEO", "GF": "GUF",
-    "GG": "GGY", "GH": "GHA", "GI": "GIB", "GL": "GRL", "GM": "GMB", "GN": "GIN", "GP": "GLP", "GQ": "GNQ",
-    "GR": "GRC", "GS": "SGS", "GT": "GTM", "GU": "GUM", "GW": "GNB", "GY": "GUY", "HK": "HKG", "HM": "HMD",
-    "HN": "HND", "HR": "HRV", "HT": "HTI", "HU": "HUN", "ID": "IDN", "IE": "IRL", "IL": "ISR", "IM": "IMN",
-    "IN": "IND", "IO": "IOT", "IQ": "IRQ", "IR": "IRN", "IS": "ISL", "IT": "ITA", "JE": "JEY", "JM": "JAM",
-    "JO": "JOR", "JP": "JPN", "KE": "KEN", "KG": "KGZ", "KH": "KHM", "KI": "KIR", "KM": "COM", "KN": "KNA",
-    "KP": "PRK", "KR": "KOR", "KW": "KWT", "KY": "CYM", "KZ": "KAZ", "LA": "LAO", "LB": "LBN", "LC": "LCA",
-    "LI": "LIE", "LK": "LKA", "LR": "LBR", "LS": "LSO", "LT": "LTU", "LU": "LUX", "LV": "LVA", "LY": "LBY",
-    "MA": "MAR", "MC": "MCO", "MD": "MDA", "ME": "MNE", "MF": "MAF", "MG": "MDG", "MH": "MHL", "MK": "MKD",
-    "ML": "MLI", "MM": "MMR", "MN": "MNG", "MO": "MAC", "MP": "MNP", "MQ": "MTQ", "MR": "MRT", "MS": "MSR",
-    "MT": "MLT", "MU": "MUS", "MV": "MDV", "MW": "MWI", "MX": "MEX", "MY": "MYS", "MZ": "MOZ", "NA": "NAM",
-    "NC": "NCL", "NE": "NER", "NF": "NFK", "NG": "NGA", "NI": "NIC", "NL": "NLD", "NO": "NOR", "NP": "NPL",
-    "NR": "NRU", "NU": "NIU", "NZ": "NZL", "OM": "OMN", "PA": "PAN", "PE": "PER", "PF": "PYF", "PG": "PNG",
-    "PH": "PHL", "PK": "PAK", "PL": "POL", "PM": "SPM", "PN": "PCN", "PR": "PRI", "PS": "PSE", "PT": "PRT",
-    "PW": "PLW", "PY": "PRY", "QA": "QAT", "RE": "REU", "RO": "ROU", "RS": "SRB", "RU": "RUS", "RW": "RWA",
-    "SA": "SAU", "SB": "SLB", "SC": "SYC", "SD": "SDN", "SE": "SWE", "SG": "SGP", "SH": "SHN", "SI": "SVN",
-    "SJ": "SJM", "SK": "SVK", "SL": "SLE", "SM": "SMR", "SN": "SEN", "SO": "SOM", "SR": "SUR", "SS": "SSD",
-    "ST": "STP", "SV": "SLV", "SX": "SXM", "SY": "SYR", "SZ": "SWZ", "TC": "TCA", "TD": "TCD", "TF": "ATF",
-    "TG": "TGO", "TH": "THA", "TJ": "TJK", "TK": "TKL", "TL": "TLS", "TM": "TKM", "TN": "TUN", "TO": "TON",
-    "TR": "TUR", "TT": "TTO", "TV": "TUV", "TW": "TWN", "TZ": "TZA", "UA": "UKR", "UG": "UGA", "UM": "UMI",
-    "US": "USA", "UY": "URY", "UZ": "UZB", "VA": "VAT", "VC": "VCT", "VE": "VEN", "VG": "VGB", "VI": "VIR",
-    "VN": "VNM", "VU": "VUT", "WF": "WLF", "WS": "WSM", "YE": "YEM", "YT": "MYT", "ZA": "ZAF", "ZM": "ZMB",
-    "ZW": "ZWE"
-  }'::jsonb ->> storefront, storefront) else storefront end
-$$;
-
-comment on function analyst.country is
-  'The country of a storefront, ISO 3166-1 alpha-3: Apple states three letters, and Google two';
 
 create or replace view analyst.exchange_rates as
 select currency, day, per_euro
@@ -5906,16 +6042,16 @@ with payment as (
 ), served as (
   select
     payment.*,
-    purchase_date - max(served_until) over (
+    max(served_until) over (
       partition by stream_id, original_transaction_id order by purchase_date, transaction_id
       rows between unbounded preceding and 1 preceding
-    ) as pause
+    ) as served_before
   from payment
 ), run as (
   -- A pause of more than 60 days begins the years of service anew.
   select
     served.*,
-    count(*) filter (where pause > interval '60 days') over (
+    count(*) filter (where purchase_date - served_before > interval '60 days') over (
       partition by stream_id, original_transaction_id order by purchase_date, transaction_id
     ) as run
   from served
@@ -5938,10 +6074,11 @@ select
     partition by run.stream_id, run.customer_kind, run.customer_id order by run.purchase_date, run.transaction_id
   ) as payment,
   run.kind = 'subscription' and coalesce(
-    sum(run.served_until - run.purchase_date) over (
+    -- What two purchases pay for counts once, such as a period to which seats were added, and only until this one.
+    sum(greatest(run.served_until - greatest(run.purchase_date, run.served_before), interval '0')) over (
       partition by run.stream_id, run.original_transaction_id, run.run order by run.purchase_date, run.transaction_id
       rows between unbounded preceding and 1 preceding
-    ) >= interval '365 days', false
+    ) - greatest(run.served_before - run.purchase_date, interval '0') >= interval '365 days', false
   ) as is_later,
   run.price,
   run.refund,
@@ -6084,6 +6221,29 @@ $$;
 comment on function analyst.mrr_in is
   'The view mrr in one currency, at the rates of each day, or of one day for all, so that only the value itself moves. '
   'Without a rate, mrr is null, and unconverted has it in the currency of the row';
+
+create or replace function analyst.renewal_outlook_in(target text)
+returns table (
+  month date, app text, environment text, store text, product_id text, length text, country text, currency text,
+  offer_type integer, payer_state text, auto_renew text, subscriptions bigint, amount numeric, unconverted numeric,
+  unpriced bigint
+)
+language sql stable as $$
+  select
+    due.month, due.app, due.environment, due.store, due.product_id, due.length, due.country, due.currency,
+    due.offer_type, due.payer_state, due.auto_renew, due.subscriptions, round(due.amount * factor.rate, 3),
+    case when factor.rate is null then due.amount end, due.unpriced
+  from analyst.renewal_outlook as due
+  left join lateral analyst.rate_on(due.currency, (now() at time zone 'UTC')::date) as own on true
+  left join lateral analyst.rate_on($1, (now() at time zone 'UTC')::date) as wanted on true
+  cross join lateral (
+    select case when due.currency = $1 then 1 else wanted.per_euro / own.per_euro end as rate
+  ) as factor
+$$;
+
+comment on function analyst.renewal_outlook_in is
+  'The view renewal_outlook in one currency, at the rates of today. Without a rate, amount is null, and unconverted has it '
+  'in the currency of the row';
 
 create or replace view analyst.mrr_in_grace_detail as
 select
@@ -6519,6 +6679,403 @@ $$;
 comment on function analyst.arppu_in is
   'Customers who paid in each month, what they paid in it, refunds deducted, and that for each of them, in one currency '
   'at the rates of each day. unconverted is the number of payments without a rate or a price';
+
+create or replace view analyst.offers_detail as
+-- Materialized, because the planner would compute it for each row.
+with plan as materialized (
+  select stream_id, product_id, length
+  from analyst.plans
+), redeeming as (
+  select distinct stream_id, original_transaction_id
+  from subledger.transaction
+  where coalesce(offer_type, case when is_trial_period or is_in_intro_offer_period then 1 end) is not null
+    and coalesce(in_app_ownership_type, '') not in ('FAMILY_SHARED', 'ASSIGNED', 'GRANTED')
+), purchase as (
+  select
+    bought.stream_id,
+    bought.original_transaction_id,
+    bought.transaction_id,
+    bought.product_id,
+    bought.purchase_date,
+    bought.expires_date,
+    bought.storefront,
+    bought.currency,
+    bought.billing_plan_type,
+    bought.positions,
+    coalesce(bought.offer_type, case when bought.is_trial_period or bought.is_in_intro_offer_period then 1 end)
+      as offer_type,
+    analyst.offer_identifier(bought.offer_identifier, bought.promotional_offer_id, bought.offer_code_ref_name)
+      as offer_identifier,
+    coalesce(
+      bought.offer_discount_type, case when bought.is_trial_period then 'FREE_TRIAL' end
+    ) as offer_discount_type,
+    refunded.refund,
+    -- A trial is free, even if its price was not reported.
+    case when bought.is_trial_period or bought.offer_discount_type = 'FREE_TRIAL' then 0 else bought.price end as price,
+    case
+      when refunded.refund is null then 0
+      when bought.refunded_price is not null then bought.refunded_price
+      when refunded.refund = 'full' then round(bought.price * coalesce(bought.revocation_percentage, 100000) / 100000.0)
+      else round(bought.price * bought.revocation_percentage / 100000.0)
+    end as paid_back
+  from redeeming
+  join subledger.transaction as bought using (stream_id, original_transaction_id)
+  cross join lateral (
+    select analyst.refund(
+      bought.revocation_date, bought.revocation_type, bought.revocation_reason, bought.is_upgraded,
+      bought.in_app_ownership_type,
+      coalesce(bought.refunded_price >= bought.price, bought.revocation_percentage >= 100000, false)
+    ) as refund
+  ) as refunded
+  where bought.purchase_date is not null
+    and bought.expires_date is not null
+    and coalesce(bought.additional ->> 'additionalTransactionReason', '') <> 'SEAT_ADDITION'
+    and not exists (
+      -- Of copies, the first one counts.
+      select
+      from subledger.transaction as copy
+      where copy.stream_id = bought.stream_id
+        and copy.web_order_line_item_id = bought.web_order_line_item_id
+        and copy.original_transaction_id = bought.original_transaction_id
+        and copy.transaction_id < bought.transaction_id
+    )
+), ordered as (
+  select
+    purchase.*,
+    offer_type is not null
+      and (
+        lag(offer_type) over line is distinct from offer_type
+        or lag(offer_identifier) over line is distinct from offer_identifier
+        or lag(expires_date) over line < purchase_date
+      ) as is_redeemed
+  from purchase
+  window line as (partition by stream_id, original_transaction_id order by purchase_date, transaction_id)
+), numbered as (
+  select
+    ordered.*,
+    count(*) filter (where is_redeemed) over (
+      partition by stream_id, original_transaction_id order by purchase_date, transaction_id
+    ) as redemption
+  from ordered
+), redemption as (
+  select
+    stream_id,
+    original_transaction_id,
+    min(purchase_date) as redeemed_at,
+    (array_agg(transaction_id order by purchase_date, transaction_id))[1] as transaction_id,
+    (array_agg(product_id order by purchase_date, transaction_id))[1] as product_id,
+    (array_agg(storefront order by purchase_date, transaction_id))[1] as storefront,
+    (array_agg(currency order by purchase_date, transaction_id))[1] as currency,
+    (array_agg(billing_plan_type order by purchase_date, transaction_id))[1] as billing_plan_type,
+    (array_agg(offer_type order by purchase_date, transaction_id))[1] as offer_type,
+    (array_agg(offer_identifier order by purchase_date, transaction_id))[1] as offer_identifier,
+    (array_agg(offer_discount_type order by purchase_date, transaction_id))[1] as offer_discount_type,
+    bool_and(refund is not distinct from 'full') filter (where offer_type is not null) as is_refunded,
+    max(expires_date) filter (where offer_type is not null) as offer_ends_at,
+    sum(price - paid_back) filter (where offer_type is not null) as offer_revenue,
+    count(*) filter (where offer_type is null and refund is distinct from 'full') as standard_payments,
+    min(purchase_date) filter (where offer_type is null and refund is distinct from 'full') as converted_at,
+    sum(price - paid_back) filter (where offer_type is null) as revenue,
+    count(*) filter (where price is null or paid_back is null) as unpriced,
+    array_agg(positions[1] order by purchase_date, transaction_id) as positions
+  from numbered
+  where redemption > 0
+  group by stream_id, original_transaction_id, redemption
+)
+select
+  analyst.month_of(redemption.redeemed_at) as month,
+  stream.app,
+  stream.environment,
+  redemption.stream_id,
+  analyst.store(redemption.original_transaction_id) as store,
+  redemption.product_id,
+  plan.length,
+  analyst.country(redemption.storefront) as country,
+  redemption.currency,
+  redemption.offer_type,
+  redemption.offer_identifier,
+  redemption.offer_discount_type,
+  redemption.original_transaction_id,
+  redemption.transaction_id,
+  redemption.redeemed_at,
+  redemption.offer_ends_at,
+  case
+    when redemption.is_refunded then 'refunded'
+    when redemption.converted_at is not null then 'converted'
+    when redemption.offer_ends_at > now() then 'running'
+    when subscription.in_billing_retry
+      and redemption.offer_ends_at + analyst.retry_length(redemption.billing_plan_type) > now() then 'retried'
+    else 'lost'
+  end as outcome,
+  redemption.converted_at,
+  greatest(redemption.standard_payments - 1, 0) as renewals,
+  round(coalesce(redemption.offer_revenue, 0) / 1000, 3) as offer_revenue,
+  round(coalesce(redemption.revenue, 0) / 1000, 3) as revenue,
+  redemption.unpriced,
+  redemption.positions
+from redemption
+join subledger.stream using (stream_id)
+left join subledger.subscription using (stream_id, original_transaction_id)
+left join plan
+  on plan.stream_id = redemption.stream_id
+  and plan.product_id = redemption.product_id;
+
+comment on view analyst.offers_detail is
+  'Every offer that a customer used for a subscription, from its first period on, and what followed until the next offer. '
+  'Periods with the same offer that follow each other are one use. Family members and assigned seats use none';
+comment on column analyst.offers_detail.month is 'First day of the month in which the first period with it began, UTC';
+comment on column analyst.offers_detail.product_id is 'The product that was bought with it';
+comment on column analyst.offers_detail.country is 'Country of the first period with it, ISO 3166-1 alpha-3; null if unknown';
+comment on column analyst.offers_detail.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back';
+comment on column analyst.offers_detail.transaction_id is 'The first purchase with it';
+comment on column analyst.offers_detail.redeemed_at is 'Start of the first period with it';
+comment on column analyst.offers_detail.offer_ends_at is 'End of the last period with it';
+comment on column analyst.offers_detail.outcome is
+  'converted (a period at the standard price followed, which was not refunded in full), running, retried (the store is '
+  'still retrying the charge), refunded (all periods with it were refunded in full), or lost';
+comment on column analyst.offers_detail.converted_at is 'Start of the first period at the standard price; null if there is none';
+comment on column analyst.offers_detail.renewals is 'Periods at the standard price after that one, without those that were refunded in full';
+comment on column analyst.offers_detail.offer_revenue is
+  'What was paid for the periods with the offer, less refunds, in the currency unit';
+comment on column analyst.offers_detail.revenue is
+  'What was paid at the standard price after it, less refunds, in the currency unit';
+comment on column analyst.offers_detail.unpriced is 'Periods whose price or refund is unknown, as in V1: not in the amounts';
+comment on column analyst.offers_detail.positions is
+  'Position of the first event that reported each of the purchases, in their order';
+
+create or replace view analyst.offers as
+select
+  month,
+  app,
+  environment,
+  store,
+  product_id,
+  length,
+  country,
+  currency,
+  offer_type,
+  offer_identifier,
+  offer_discount_type,
+  count(*) as redeemed,
+  count(*) filter (where outcome = 'converted') as converted,
+  count(*) filter (where outcome = 'lost') as lost,
+  count(*) filter (where outcome in ('running', 'retried')) as undecided,
+  count(*) filter (where outcome = 'refunded') as refunded,
+  sum(renewals)::bigint as renewals,
+  sum(offer_revenue) as offer_revenue,
+  sum(revenue) as revenue,
+  sum(unpriced)::bigint as unpriced
+from analyst.offers_detail
+group by
+  month, app, environment, store, product_id, length, country, currency, offer_type, offer_identifier,
+  offer_discount_type;
+
+comment on view analyst.offers is
+  'Offers that customers used for subscriptions, by the month in which they began: how many came to pay the standard '
+  'price, how often they renewed, and what was paid. For a rate, divide the sums: converted by converted and lost. From '
+  'offers_detail';
+comment on column analyst.offers.month is 'First day of the month in which the first period with the offer began, UTC';
+comment on column analyst.offers.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back';
+comment on column analyst.offers.redeemed is 'How often it was used';
+comment on column analyst.offers.converted is 'Those followed by a period at the standard price, which was not refunded in full';
+comment on column analyst.offers.lost is 'Those that ended without one';
+comment on column analyst.offers.undecided is 'Those that are running, or whose next charge the store is still retrying';
+comment on column analyst.offers.refunded is 'Those whose periods with the offer were all refunded in full';
+comment on column analyst.offers.renewals is 'Further periods at the standard price';
+comment on column analyst.offers.offer_revenue is 'Paid for the periods with the offer, less refunds, in the currency unit';
+comment on column analyst.offers.revenue is 'Paid at the standard price after it, less refunds, in the currency unit';
+comment on column analyst.offers.unpriced is 'Periods whose price or refund is unknown, as in V1: not in the amounts';
+
+create or replace view analyst.price_cohorts_detail as
+-- Materialized, because the planner would compute it for each row.
+with plan as materialized (
+  select stream_id, product_id, length, months
+  from analyst.plans
+), charge as (
+  select
+    charged.stream_id,
+    charged.original_transaction_id,
+    charged.transaction_id,
+    charged.product_id,
+    charged.starts_at,
+    charged.ends_at,
+    charged.churned_at,
+    charged.churn_reason,
+    charged.price,
+    charged.price_period,
+    charged.currency,
+    charged.positions,
+    bought.storefront,
+    bought.offer_type,
+    analyst.offer_identifier(bought.offer_identifier, bought.promotional_offer_id, bought.offer_code_ref_name)
+      as offer_identifier
+  from analyst.ordered_periods as charged
+  join subledger.transaction as bought
+    on bought.stream_id = charged.stream_id
+    and bought.original_transaction_id = charged.original_transaction_id
+    and bought.transaction_id = charged.transaction_id
+  where charged.payer_state = 'paying'
+    and not charged.is_refunded
+    and charged.starts_at < charged.ends_at
+), cohort as (
+  select
+    stream_id,
+    original_transaction_id,
+    product_id,
+    storefront,
+    currency,
+    price,
+    price_period,
+    offer_type,
+    offer_identifier,
+    count(*) as payments,
+    min(starts_at) as first_paid_at,
+    max(starts_at) as last_paid_at,
+    max(ends_at) as paid_until,
+    max(max(starts_at)) over (partition by stream_id, original_transaction_id) = max(starts_at) as is_last,
+    -- One aggregate, because each is sorted by itself.
+    (array_agg(
+      array[transaction_id, churned_at::text, churn_reason] order by starts_at desc, transaction_id desc
+    ))[1:1] as latest,
+    array_agg(positions[1] order by starts_at, transaction_id) as positions
+  from charge
+  group by
+    stream_id, original_transaction_id, product_id, storefront, currency, price, price_period, offer_type,
+    offer_identifier
+)
+select
+  stream.app,
+  stream.environment,
+  cohort.stream_id,
+  analyst.store(cohort.original_transaction_id) as store,
+  cohort.product_id,
+  plan.length,
+  analyst.country(cohort.storefront) as country,
+  cohort.currency,
+  round(cohort.price / 1000.0, 3) as price,
+  cohort.offer_type,
+  cohort.offer_identifier,
+  cohort.original_transaction_id,
+  cohort.latest[1][1] as transaction_id,
+  cohort.first_paid_at,
+  cohort.last_paid_at,
+  cohort.payments,
+  state.state,
+  case when state.state = 'active' then
+    round(analyst.monthly_price(cohort.price, analyst.price_months(cohort.price_period, plan.months)), 3)
+  end as mrr,
+  case when state.state = 'churned' then coalesce(cohort.latest[1][3], subscription.last_churn_reason) end
+    as churn_reason,
+  case
+    when state.state = 'active' and subscription.price_increase_status = 1 then 'agreed'
+    when state.state = 'active' and subscription.price_increase_status is not null then 'silent'
+    when state.state = 'churned' and coalesce(cohort.latest[1][3], subscription.last_churn_reason) = 'price' then 'left'
+  end as price_increase,
+  cohort.positions
+from cohort
+join subledger.stream using (stream_id)
+join subledger.subscription using (stream_id, original_transaction_id)
+left join plan
+  on plan.stream_id = cohort.stream_id
+  and plan.product_id = cohort.product_id
+cross join lateral (
+  select
+    case
+      when cohort.paid_until > now() then 'active'
+      -- In grace, the last period is that of the payment before it.
+      when subscription.last_transaction_id = cohort.latest[1][1] and subscription.last_ends_at > now() then 'active'
+      when cohort.is_last or cohort.latest[1][2] is not null then 'churned'
+      else 'moved'
+    end as state
+) as state;
+
+comment on view analyst.price_cohorts_detail is
+  'Every price that a subscription paid, and how it stands with it: active, churned, or moved to another price. Grace '
+  'counts as active. Free trials and full refunds are left out';
+comment on column analyst.price_cohorts_detail.currency is 'ISO 4217; null in V1';
+comment on column analyst.price_cohorts_detail.price is 'Price of a period, in the currency unit; null in V1';
+comment on column analyst.price_cohorts_detail.transaction_id is 'The last purchase at the price';
+comment on column analyst.price_cohorts_detail.first_paid_at is 'Start of the first period at the price';
+comment on column analyst.price_cohorts_detail.last_paid_at is 'Start of the last period at the price';
+comment on column analyst.price_cohorts_detail.payments is 'Number of periods at the price';
+comment on column analyst.price_cohorts_detail.state is
+  'active, churned (access ended with this price, even if the customer bought again later), or moved';
+comment on column analyst.price_cohorts_detail.mrr is
+  'Monthly value, in the currency unit; null unless active, and as in mrr_detail';
+comment on column analyst.price_cohorts_detail.churn_reason is 'Why access ended, see movements_detail; null unless churned';
+comment on column analyst.price_cohorts_detail.price_increase is
+  'What became of a price increase: agreed, silent (asked, without an answer yet), left (not accepted); null for none, '
+  'and once the subscription has moved to the new price';
+comment on column analyst.price_cohorts_detail.positions is
+  'Position of the first event that reported each of the purchases, in their order';
+
+create or replace view analyst.price_cohorts as
+with counted as (
+  select
+    stream_id,
+    store,
+    product_id,
+    length,
+    country,
+    currency,
+    price,
+    offer_type,
+    offer_identifier,
+    min(first_paid_at) as first_paid_at,
+    count(*) as subscriptions,
+    count(*) filter (where state = 'active') as active,
+    sum(mrr) as mrr,
+    count(*) filter (where state = 'churned') as churned,
+    count(*) filter (where state = 'moved') as moved,
+    count(price_increase) as increase_asked,
+    count(*) filter (where price_increase = 'agreed') as increase_agreed,
+    count(*) filter (where price_increase = 'silent') as increase_silent,
+    count(*) filter (where price_increase = 'left') as increase_left
+  from analyst.price_cohorts_detail
+  group by stream_id, store, product_id, length, country, currency, price, offer_type, offer_identifier
+)
+select
+  stream.app,
+  stream.environment,
+  counted.store,
+  counted.product_id,
+  counted.length,
+  counted.country,
+  counted.currency,
+  counted.price,
+  counted.offer_type,
+  counted.offer_identifier,
+  counted.first_paid_at,
+  counted.subscriptions,
+  counted.active,
+  coalesce(counted.mrr, 0) as mrr,
+  counted.churned,
+  counted.moved,
+  round(100.0 * counted.churned / counted.subscriptions, 1) as churned_percent,
+  counted.increase_asked,
+  counted.increase_agreed,
+  counted.increase_silent,
+  counted.increase_left
+from counted
+join subledger.stream using (stream_id);
+
+comment on view analyst.price_cohorts is
+  'Subscriptions by the price that they paid, as they stand now. One that paid several prices counts with each. From '
+  'price_cohorts_detail';
+comment on column analyst.price_cohorts.currency is 'ISO 4217; null in V1';
+comment on column analyst.price_cohorts.price is 'Price of a period, in the currency unit; null in V1';
+comment on column analyst.price_cohorts.first_paid_at is 'When it was paid first';
+comment on column analyst.price_cohorts.subscriptions is 'Subscriptions that paid it: active, churned and moved';
+comment on column analyst.price_cohorts.active is 'Those that have access by it now, grace included';
+comment on column analyst.price_cohorts.mrr is 'Monthly value of the active ones, in the currency unit';
+comment on column analyst.price_cohorts.churned is 'Those whose access ended with it';
+comment on column analyst.price_cohorts.moved is 'Those that paid another price after it';
+comment on column analyst.price_cohorts.churned_percent is 'churned as a percentage of subscriptions';
+comment on column analyst.price_cohorts.increase_asked is
+  'Those that were asked about a price increase and have not paid it yet: agreed, silent and left';
+comment on column analyst.price_cohorts.increase_agreed is 'Those that agreed';
+comment on column analyst.price_cohorts.increase_silent is 'Those that did not answer yet';
+comment on column analyst.price_cohorts.increase_left is 'Those that ended because they did not accept it';
 
 create or replace view analyst.store_reports as
 select
@@ -7137,6 +7694,9 @@ begin
       ('customer_id', 'See customers'),
       ('currency', 'ISO 4217; null if no price was reported, as in V1'),
       ('country', 'Country of the store, ISO 3166-1 alpha-3; null if unknown'),
+      ('length', 'Length of the plan: see plans; null if unknown'),
+      ('offer_type', '1 introductory, 2 promotional, 3 offer code, 4 win-back; null for none'),
+      ('offer_identifier', 'Name of the offer of any type; null for none, and for an introductory one of Apple'),
       ('starts_at', 'Inclusive'),
       ('ends_at', 'Exclusive'),
       ('payer_state',

@@ -125,6 +125,34 @@ enum AnalystLog {
               ('refunded_amount', (refunded_amount * 1000)::bigint)
           ) as figure (name, value)
           union all
+          select format('revenue %s %s %s %s %s', date_trunc('month', day)::date, product_id, country, currency, name),
+            sum(value)::bigint
+          from analyst.revenue
+          cross join lateral (
+            values
+              ('payments', payments), ('gross', gross * 1000), ('refunded', refunded * 1000),
+              ('refunded_here', refunded_here * 1000)
+          ) as figure (name, value)
+          group by date_trunc('month', day), product_id, country, currency, name
+          union all
+          select format('plan_mix %s %s %s %s %s', day, product_id, country, currency, name), sum(value)::bigint
+          from analyst.plan_mix
+          cross join lateral (values ('subscriptions', subscriptions), ('mrr', mrr * 1000)) as figure (name, value)
+          where extract(day from day) = 1 and day < '2026-07-01'
+          group by day, product_id, country, currency, name
+          union all
+          select
+            concat_ws(' ', 'offers', month, product_id, country, currency, offer_type, offer_identifier, name),
+            sum(value)::bigint
+          from analyst.offers
+          cross join lateral (
+            values
+              ('redeemed', redeemed), ('converted', converted), ('lost', lost), ('undecided', undecided),
+              ('refunded', refunded), ('renewals', renewals), ('offer_revenue', offer_revenue * 1000),
+              ('revenue', revenue * 1000)
+          ) as figure (name, value)
+          group by month, product_id, country, currency, offer_type, offer_identifier, name
+          union all
           select format('trials %s %s %s', month, product_id, name), value
           from analyst.trials
           cross join lateral (

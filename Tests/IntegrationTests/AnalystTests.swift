@@ -174,6 +174,10 @@ struct AnalystTests {
                   from analyst.billing_retries_detail
                   union all
                   select 'plans', app, environment, original_transaction_id, positions from analyst.plan_changes_detail
+                  union all
+                  select 'offers', app, environment, original_transaction_id, positions from analyst.offers_detail
+                  union all
+                  select 'prices', app, environment, original_transaction_id, positions from analyst.price_cohorts_detail
                 )
                 select format('%s %s %s', detail.name, detail.original_transaction_id, position)
                 from detail

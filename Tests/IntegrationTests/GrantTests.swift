@@ -207,6 +207,12 @@ struct GrantTests {
                     select 'billing_retries ' || to_jsonb(figure)::text from analyst.billing_retries as figure
                     union all
                     select 'proceeds ' || to_jsonb(figure)::text from analyst.proceeds as figure
+                    union all
+                    select 'offers ' || to_jsonb(figure)::text from analyst.offers as figure
+                    union all
+                    select 'price_cohorts ' || to_jsonb(figure)::text from analyst.price_cohorts as figure
+                    union all
+                    select 'plan_mix ' || to_jsonb(figure)::text from analyst.plan_mix as figure
                     order by 1
                     """)
             }

@@ -43,7 +43,10 @@ private struct Aspects {
             ("access until", subscription.accessEnd(at: instant).map(\.longText)),
             ("renewal", subscription.isRenewing(at: instant).map { $0 ? "on" : "off" }),
             ("next product", renewal.autoRenewProductId),
-            ("next price", renewal.renewalPrice.map { "\($0.amount(in: renewal.currency)) \(renewal.currency ?? "")" }),
+            (
+                "next price",
+                renewal.priceOfRenewal.map { "\($0.amount(in: renewal.currency)) \(renewal.currency ?? "")" }
+            ),
             ("price increase", renewal.priceIncreaseStatus.map { $0 == 0 ? "waits for consent" : "agreed to" }),
             ("payment", renewal.isInBillingRetryPeriod == true ? "failed, the store retries it" : nil),
             ("grace until", renewal.gracePeriodExpiresDate.map(\.longText)),

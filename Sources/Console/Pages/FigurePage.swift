@@ -3,53 +3,10 @@ import Readers
 
 /// A figure as a chart and the same numbers as a table, or the rows that are counted at one of its points.
 package struct FigurePage: ConsolePage {
-    package enum Figure: String, Sendable, CaseIterable {
-        case active, mrr, movements, retention
-
-        package var title: String {
-            switch self {
-            case .active: "Active subscriptions"
-            case .mrr: "Monthly recurring revenue"
-            case .movements: "Movements"
-            case .retention: "Retention"
-            }
-        }
-
-        package var query: FigureQuery {
-            switch self {
-            case .active: .active
-            case .mrr: .mrr
-            case .movements: .movements
-            case .retention: .retention
-            }
-        }
-
-        package var detail: FigureQuery {
-            switch self {
-            case .active: .activeDetail
-            case .mrr: .mrrDetail
-            case .movements: .movementsDetail
-            case .retention: .retentionDetail
-            }
-        }
-
-        var definition: String {
-            switch self {
-            case .active:
-                "Subscriptions with access at 00:00 UTC of each day. A fully refunded period counts until its refund."
-            case .mrr:
-                "Monthly value of all paid periods at 00:00 UTC of each day, before Apple's share. Trials, grace and family members do not count; what has no price, as in version 1, neither."
-            case .movements:
-                "Subscriptions that began, returned or ended in each month (UTC). Net is new, converted, recovered and resubscribed less churned."
-            case .retention:
-                "Of the subscriptions that started in a month, the percentage with access that many months after their own start."
-            }
-        }
-    }
-
     package let figure: Figure
     package let from: String
     package let to: String
+    package let choice: FigureChoice
     /// The rows of one point, not the figure.
     package let isDetail: Bool
     /// Whether the span is an earlier one than the last days, which have no rows.
@@ -59,12 +16,13 @@ package struct FigurePage: ConsolePage {
     package let address: Address
 
     package init(
-        figure: Figure, from: String, to: String, isDetail: Bool, isShifted: Bool,
+        figure: Figure, from: String, to: String, choice: FigureChoice, isDetail: Bool, isShifted: Bool,
         result: Result<FigureRows, FigureFailure>, now: Instant, address: Address
     ) {
         self.figure = figure
         self.from = from
         self.to = to
+        self.choice = choice
         self.isDetail = isDetail
         self.isShifted = isShifted
         self.result = result
@@ -74,10 +32,11 @@ package struct FigurePage: ConsolePage {
 
     package var title: String {
         guard isDetail else { return figure.title }
-        return "\(figure.title): the rows of \(from == to ? from : "\(from) to \(to)")"
+        let only = [choice.part, choice.currency].compactMap(\.self).map { ", \($0)" }.joined()
+        return "\(figure.title): the rows of \(from == to ? from : "\(from) to \(to)")\(only)"
     }
     package var section: ConsoleSection? { .figures }
-    private var stream: String? { address.query.first { $0.name == "stream" }?.value }
+    var stream: String? { address.query.first { $0.name == "stream" }?.value }
 
     package var tables: [ConsoleTable] {
         guard case .success(let found) = result else { return [] }
@@ -85,49 +44,57 @@ package struct FigurePage: ConsolePage {
             ConsoleTable(
                 isDetail ? "rows" : figure.rawValue,
                 caption: isDetail && found.rows.count == Self.rowsMax ? cutCaption : "Numbers",
-                columns: found.columns.map { name in
-                    .init(name.replacing("_", with: " ").capitalizedFirst, isNumber: Self.numbers.contains(name))
+                columns: found.columns.filter(isShown).map { name in
+                    .init(title(ofColumn: name), isNumber: isNumber(name))
                 },
-                rows: (isNewestFirst ? found.rows.reversed() : found.rows).map { row -> [ConsoleTable.Cell] in
-                    let currency = found.columns.firstIndex(of: "currency").flatMap { row[$0] }
-                    return zip(found.columns, row).map { name, value in cell(name, value, currency) }
+                rows: ordered(found.rows).map { row -> [ConsoleTable.Cell] in
+                    let point = Point(found.columns, row, isSplit: isShown("part"))
+                    return zip(found.columns, row).filter { isShown($0.0) }.map { cell($0, $1, point) }
                 },
                 empty: "None in this span: choose an earlier start or a later end.", sql: found.sql)
         ]
     }
 
     private var cutCaption: String {
-        "The first \(Self.rowsMax) rows\(figure == .mrr ? ", of each currency in turn" : "")"
+        "The first \(Self.rowsMax) rows\([.mrr, .revenue, .proceeds].contains(figure) ? ", of each currency in turn" : "")"
     }
 
     private static let rowsMax = 500
-    /// Of days and months, the last are those of interest; a cohort is read from its start.
-    private var isNewestFirst: Bool { !isDetail && figure != .retention }
+    /// Of days and months, the last are those of interest; a cohort is read from its start. The rows of a day or month keep
+    /// their order.
+    private func ordered(_ rows: [[String?]]) -> [[String?]] {
+        guard !isDetail, figure != .retention else { return rows }
+        return rows.enumerated().sorted { left, right in
+            let (day, other) = (left.element.first.flatMap(\.self) ?? "", right.element.first.flatMap(\.self) ?? "")
+            return day == other ? left.offset < right.offset : day > other
+        }.map(\.element)
+    }
 
-    private static let numbers: Set = [
-        "paying", "in_trial", "in_grace", "family", "mrr", "subscriptions", "unpriced", "new", "conversions",
-        "recovered", "resubscribed", "trial_starts", "trials_lost", "churned", "months_since", "reached", "active",
-        "price", "first_month", "last_month",
-    ]
-
-    private func cell(_ name: String, _ value: String?, _ currency: String?) -> ConsoleTable.Cell {
+    private func cell(_ name: String, _ value: String?, _ point: Point) -> ConsoleTable.Cell {
         guard let value else { return .empty }
         switch name {
         case "original_transaction_id":
             return .link(value, Address("subscriptions", value).with("stream", stream))
+        case "customer_id":
+            return .link(value, Address("customers", value).with("stream", stream).with("as", point.customerKind))
         case "positions":
             let positions = value.split { "{},".contains($0) }.prefix(5)
             return .links(
                 positions.map { .init(text: "\($0)", address: Address("events", "\($0)").with("stream", stream)) })
-        case "mrr", "price": return .text(Self.thousandths(value)?.amount(in: currency) ?? value)
         case "day", "month", "cohort":
-            return isDetail ? .text(value) : .link(value, detail(value))
-        default: return .text(value)
+            return isDetail ? .text(value) : .link(value, detail(value, point))
+        default:
+            guard isNumber(name) else { return .text(value) }
+            let text = isAmount(name) ? Self.amount(value, point.currency) : value
+            // A number of a figure of money leads to its rows, as its day does.
+            guard !isDetail, figure.hasChoice, name != "currency" else { return .text(text) }
+            return .link(text, detail(point.day, point))
         }
     }
 
     /// An amount in words of its currency, rounded to whole units if the currency has no smaller ones.
     static func amount(_ text: String, _ currency: String?) -> String {
+        let currency = currency == "none" ? nil : currency
         guard let exact = thousandths(text) else { return text }
         let rounded = (Double(exact) / 1000).rounded() * 1000
         return (exact.amount(in: currency).contains(".") && Int64.hasNoMinorUnit(currency) ? Int64(rounded) : exact)
@@ -140,8 +107,11 @@ package struct FigurePage: ConsolePage {
     }
 
     /// The rows that are counted on a day, or in a month.
-    private func detail(_ day: String) -> Address {
-        Address("figures", figure.rawValue).with("stream", stream).with("rows", "yes").with("from", day).with("to", day)
+    func detail(_ day: String, _ point: Point? = nil) -> Address {
+        let rows = Address("figures", figure.rawValue).with("stream", stream).with("rows", "yes")
+        let only = point?.currency == choice.currency ? nil : point?.currency
+        return rows.with("from", day).with("to", day).with("currency", only)
+            .with("by", point?.part == nil ? nil : choice.by?.rawValue).with("part", point?.part)
     }
 
     package func write(in frame: PageFrame, to html: inout HTMLWriter) {
@@ -195,6 +165,7 @@ package struct FigurePage: ConsolePage {
                     html.void("input", [.text(.name, name), .text(.type, "date"), .text(.value, value)])
                 }
             }
+            if isDetail { hideChoice(in: &html) } else { writeChoice(to: &html) }
             html.element("button", text: "Show")
         }
     }
@@ -218,10 +189,7 @@ package struct FigurePage: ConsolePage {
                 ("new", 1, false), ("converted", 2, false), ("recovered", 3, false), ("resubscribed", 4, false),
                 ("churned", 7, true),
             ]
-            // Patterns for the month that is not over.
-            html.element("svg", [.text(.width, "0"), .text(.height, "0"), .text(.role, "presentation")]) {
-                Timeline.writePatterns(to: &$0)
-            }
+            Self.writePatterns(to: &html)
             BarChart(
                 name: figure.title, places: months.map { String($0.prefix(7)) },
                 series: names.map { name, column, isLoss in
@@ -230,11 +198,20 @@ package struct FigurePage: ConsolePage {
                 }, isRunning: months.last?.prefix(7) == now.dayText.prefix(7), address: { self.detail(months[$0]) }
             ).write(to: &html)
         case .retention: writeRetention(found, to: &html)
+        case .valueMovements, .mix, .revenue, .proceeds, .refunds, .offers, .trials, .recovery:
+            writeBars(found, to: &html)
+        }
+    }
+
+    /// Patterns for the month that is not over.
+    static func writePatterns(to html: inout HTMLWriter) {
+        html.element("svg", [.text(.width, "0"), .text(.height, "0"), .text(.role, "presentation")]) {
+            Timeline.writePatterns(to: &$0)
         }
     }
 
     /// Most charts of a page.
-    private static let currencyChartsMax = 6
+    static let currencyChartsMax = 6
 
     /// Each currency has a chart: their scales have nothing in common. Those with the most subscriptions come first, and
     /// a sentence names the ones without a chart.

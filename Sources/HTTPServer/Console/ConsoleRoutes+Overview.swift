@@ -69,27 +69,54 @@ extension ConsoleRoutes {
         let stream = try visit.someStream()
         let isDetail = try visit.query.text("rows") != nil
         let (askedFrom, askedTo) = (try visit.query.day("from"), try visit.query.day("to"))
-        let days =
-            figure == .movements || figure == .retention ? 4 * Limits.consoleFigureDays : Limits.consoleFigureDays
+        let choice = try Self.choice(of: figure, isDetail: isDetail, visit.query)
+        let days = figure.isByDay ? Limits.consoleFigureDays : 4 * Limits.consoleFigureDays
         func start(_ end: Instant) -> String { end.advanced(byMilliseconds: -days * 86_400_000).dayText }
         var (from, to) = (askedFrom ?? start(visit.now), askedTo ?? visit.now.dayText)
         guard from <= to else {
             throw ConsoleProblem(.badRequest, "Bad request", "from must not be later than to.")
         }
         let query = isDetail ? figure.detail : figure.query
-        var result = await figures.rows(of: query, in: stream, from: from, to: to, at: visit.now)
+        var result = await figures.rows(of: query, in: stream, from: from, to: to, choice: choice, at: visit.now)
         var isShifted = false
         if askedFrom == nil, askedTo == nil, case .success(let found) = result, found.hasNothing,
             let last = try await reader.events([stream.head], in: stream).first
         {
             let end = min(last.occurredAt ?? last.receivedAt, visit.now)
             (from, to) = (start(end), end.dayText)
-            result = await figures.rows(of: query, in: stream, from: from, to: to, at: visit.now)
+            result = await figures.rows(of: query, in: stream, from: from, to: to, choice: choice, at: visit.now)
             isShifted = true
         }
         return .page(
             FigurePage(
-                figure: figure, from: from, to: to, isDetail: isDetail, isShifted: isShifted, result: result,
-                now: visit.now, address: visit.address))
+                figure: figure, from: from, to: to, choice: choice, isDetail: isDetail, isShifted: isShifted,
+                result: result, now: visit.now, address: visit.address))
+    }
+
+    /// The currency and the parts that the request names.
+    private static func choice(
+        of figure: FigurePage.Figure, isDetail: Bool, _ query: ConsoleQuery
+    ) throws(ConsoleProblem) -> FigureChoice {
+        var choice = FigureChoice(
+            currency: try query.text("currency"), part: isDetail ? try query.text("part") : nil)
+        if let by = try query.text("by") {
+            guard let part = FigureChoice.Part(rawValue: by), figure.parts.contains(part) else {
+                throw ConsoleProblem(
+                    .badRequest, "Bad request",
+                    figure.parts.isEmpty
+                        ? "The figure is not split."
+                        : "by must be \(figure.parts.map(\.rawValue).joined(separator: ", ")).")
+            }
+            choice.by = part
+        }
+        if let currency = choice.currency {
+            let isCode = currency.utf8.count == 3 && currency.utf8.allSatisfy { (65...90).contains($0) }
+            guard isCode && figure.isConvertible || isDetail else {
+                throw ConsoleProblem(
+                    .badRequest, "Bad request",
+                    figure.isConvertible ? "currency must be a code such as EUR." : "The figure has no currency.")
+            }
+        }
+        return choice
     }
 }

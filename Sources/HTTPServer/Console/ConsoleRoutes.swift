@@ -118,7 +118,7 @@ package struct ConsoleRoutes: Sendable {
             try await event(visit, position: try Self.id("position", context))
         }
         get(
-            "/console/figures/:name", routes, keeping: ["from", "to", "rows"]
+            "/console/figures/:name", routes, keeping: ["from", "to", "rows", "currency", "by", "part"]
         ) {
             Address("figures", try Self.id("name", $0))
         } page: { visit, context in

@@ -52,7 +52,7 @@ extension ProjectionWriter {
             rows.append(head.position)
             rows.append(utf8: head.facts)
             rows.append(head.renewal.renewalDate)
-            rows.append(head.renewal.renewalPrice)
+            rows.append(head.renewal.priceOfRenewal)
             rows.append(head.renewal.currency)
             rows.append(head.priceIncreaseStatus)
             rows.append(head.last?.period.transactionId)

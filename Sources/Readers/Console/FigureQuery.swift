@@ -3,8 +3,19 @@ import Postgres
 /// The queries of the figures: views of schema `analyst`, by app, environment and span of days.
 package enum FigureQuery: String, Sendable, CaseIterable {
     case active, mrr, movements, retention
+    case valueMovements, mix, revenue, proceeds, refunds, offers, trials, recovery
     case activeDetail, mrrDetail, movementsDetail, retentionDetail
+    case valueMovementsDetail, mixDetail, revenueDetail, proceedsDetail, refundsDetail, offersDetail, trialsDetail
+    case recoveryDetail
     case plans
+
+    /// Whether its statement has the parameters of a ``FigureChoice``.
+    var hasChoice: Bool {
+        switch self {
+        case .active, .movements, .retention, .activeDetail, .movementsDetail, .retentionDetail, .plans: false
+        default: true
+        }
+    }
 
     /// The names of the columns, all of which the statement returns as text.
     package var columns: [String] {
@@ -22,6 +33,56 @@ package enum FigureQuery: String, Sendable, CaseIterable {
         case .movementsDetail:
             ["original_transaction_id", "movement", "product_id", "at", "churn_reason", "positions"]
         case .retentionDetail: ["original_transaction_id", "cohort", "first_month", "last_month", "positions"]
+        case .valueMovements:
+            [
+                "month", "currency", "opening", "new", "reactivation", "expansion", "contraction", "churn", "closing",
+                "retained_percent",
+            ]
+        case .mix: ["day", "part", "currency", "mrr", "subscriptions", "unpriced"]
+        case .revenue:
+            [
+                "month", "part", "currency", "gross", "new", "renewal", "refunded", "kept", "payments", "unpriced",
+            ]
+        case .proceeds:
+            ["month", "part", "currency", "paid", "tax", "commission", "proceeds", "stated", "without_rate"]
+        case .refunds: ["month", "part", "currency", "amount", "refunds", "in_full", "in_part", "unpriced"]
+        case .offers:
+            [
+                "month", "part", "currency", "redeemed", "converted", "lost", "others", "converted_percent", "renewals",
+                "offer_revenue", "revenue",
+            ]
+        case .trials: ["month", "part", "trials", "converted", "lost", "undecided", "converted_percent"]
+        case .recovery:
+            ["month", "part", "failed", "in_grace", "later", "lost", "retried", "recovered_percent"]
+        case .valueMovementsDetail:
+            [
+                "customer_kind", "customer_id", "day", "movement", "currency", "mrr", "before", "after", "positions",
+            ]
+        case .mixDetail: ["original_transaction_id", "product_id", "country", "currency", "price", "mrr", "positions"]
+        case .revenueDetail:
+            [
+                "original_transaction_id", "transaction_id", "day", "product_id", "country", "currency", "price",
+                "refunded", "positions",
+            ]
+        case .proceedsDetail:
+            [
+                "original_transaction_id", "transaction_id", "day", "product_id", "country", "currency", "paid",
+                "tax_percent", "commission_percent", "proceeds", "positions",
+            ]
+        case .refundsDetail:
+            [
+                "original_transaction_id", "transaction_id", "day", "product_id", "country", "currency", "refund",
+                "price", "refunded", "positions",
+            ]
+        case .offersDetail:
+            [
+                "original_transaction_id", "product_id", "country", "offer_type", "offer", "outcome", "currency",
+                "offer_revenue", "revenue", "positions",
+            ]
+        case .trialsDetail:
+            ["original_transaction_id", "product_id", "starts_at", "outcome", "converted_at", "positions"]
+        case .recoveryDetail:
+            ["original_transaction_id", "product_id", "due_at", "outcome", "recovered_at", "positions"]
         case .plans: ["product_id", "length", "transactions"]
         }
     }
@@ -36,6 +97,22 @@ package enum FigureQuery: String, Sendable, CaseIterable {
         case .mrrDetail: FigureStatements.mrrDetail
         case .movementsDetail: FigureStatements.movementsDetail
         case .retentionDetail: FigureStatements.retentionDetail
+        case .valueMovements: MoneyFigureStatements.valueMovements
+        case .mix: MoneyFigureStatements.mix
+        case .revenue: MoneyFigureStatements.revenue
+        case .proceeds: MoneyFigureStatements.proceeds
+        case .refunds: MoneyFigureStatements.refunds
+        case .offers: MoneyFigureStatements.offers
+        case .trials: MoneyFigureStatements.trials
+        case .recovery: MoneyFigureStatements.recovery
+        case .valueMovementsDetail: MoneyFigureStatements.valueMovementsDetail
+        case .mixDetail: MoneyFigureStatements.mixDetail
+        case .revenueDetail: MoneyFigureStatements.revenueDetail
+        case .proceedsDetail: MoneyFigureStatements.proceedsDetail
+        case .refundsDetail: MoneyFigureStatements.refundsDetail
+        case .offersDetail: MoneyFigureStatements.offersDetail
+        case .trialsDetail: MoneyFigureStatements.trialsDetail
+        case .recoveryDetail: MoneyFigureStatements.recoveryDetail
         case .plans: FigureStatements.plans
         }
     }
@@ -54,15 +131,32 @@ private enum FigureStatements {
         order by day
         """)
 
+    /// In one currency at the rates of each day.
     static let mrr = Statement(
         "figure_mrr",
         """
-        select day::text, currency, mrr::text, subscriptions::text, unpriced::text
-        from analyst.mrr
-        where app = $1
-          and environment = $2
-          and day between ($3::text)::date and ($4::text)::date
-        order by day, currency
+        with held as (
+          select
+            mrr.day,
+            case when factor.rate is null then mrr.currency else $5::text end as currency,
+            mrr.mrr * coalesce(factor.rate, 1) as mrr,
+            mrr.subscriptions,
+            mrr.unpriced
+          from analyst.mrr
+          left join lateral analyst.rate_on(mrr.currency, mrr.day) as own on $5::text <> ''
+          left join lateral analyst.rate_on($5::text, mrr.day) as wanted on $5::text <> ''
+          cross join lateral (
+            select case when mrr.currency = $5::text then 1 else wanted.per_euro / own.per_euro end as rate
+          ) as factor
+          where mrr.app = $1
+            and mrr.environment = $2
+            and mrr.day between ($3::text)::date and ($4::text)::date
+            and $6::text || $7::text = ''
+        )
+        select day::text, currency, round(sum(mrr), 3)::text, sum(subscriptions)::text, sum(unpriced)::text
+        from held
+        group by day, currency
+        order by held.day, held.currency
         """)
 
     static let movements = Statement(
@@ -117,6 +211,8 @@ private enum FigureStatements {
             and environment = $2
             and first_day <= ($4::text)::date
             and last_day >= ($3::text)::date
+            and $5::text in ('', coalesce(currency, 'none'))
+            and $6::text || $7::text = ''
         ) as numbered
         order by place, currency
         limit 500

@@ -14,6 +14,7 @@ package final class FigureReader: Sendable {
         let stream: Int32
         let from: String
         let to: String
+        let choice: FigureChoice
     }
 
     private typealias Answer = Result<FigureRows, FigureFailure>
@@ -44,11 +45,13 @@ package final class FigureReader: Sendable {
     /// - Parameters:
     ///   - from: The first day, `2026-10-03`, inclusive.
     ///   - to: The last day, inclusive.
+    ///   - choice: Ignored by a figure without one.
     ///   - at: Our clock, with which the result is stamped.
     package func rows(
-        of figure: FigureQuery, in stream: StreamState, from: String, to: String, at: Instant
+        of figure: FigureQuery, in stream: StreamState, from: String, to: String,
+        choice: FigureChoice = FigureChoice(), at: Instant
     ) async -> Result<FigureRows, FigureFailure> {
-        let key = Key(name: figure.rawValue, stream: stream.streamId, from: from, to: to)
+        let key = Key(name: figure.rawValue, stream: stream.streamId, from: from, to: to, choice: choice)
         let (ready, task): (Answer?, Task<Answer, Never>?) = kept.withLock { kept in
             let now = now()
             kept = kept.filter { now - $0.value.readAt < Limits.figureKeptMax || $0.value.reading != nil }
@@ -62,7 +65,7 @@ package final class FigureReader: Sendable {
                 return (answer, nil)
             }
             if known.reading == nil {
-                known.reading = Task { await self.refresh(key, figure, stream, from: from, to: to, at: at) }
+                known.reading = Task { await self.refresh(key, figure, stream, at: at) }
                 kept[key] = known
             }
             return (isQuick ? nil : known.answer, known.reading)
@@ -72,10 +75,10 @@ package final class FigureReader: Sendable {
     }
 
     private func refresh(
-        _ key: Key, _ figure: FigureQuery, _ stream: StreamState, from: String, to: String, at: Instant
+        _ key: Key, _ figure: FigureQuery, _ stream: StreamState, at: Instant
     ) async -> Answer {
         let start = now()
-        let answer = await read(figure, stream, from: from, to: to, at: at)
+        let answer = await read(key, figure, stream, at: at)
         let end = now()
         kept.withLock { kept in
             var known = kept[key] ?? Kept(readAt: end)
@@ -94,17 +97,14 @@ package final class FigureReader: Sendable {
     }
 
     private func read(
-        _ figure: FigureQuery, _ stream: StreamState, from: String, to: String, at: Instant
+        _ key: Key, _ figure: FigureQuery, _ stream: StreamState, at: Instant
     ) async -> Result<FigureRows, FigureFailure> {
-        let literals: [ReadableSQL.Literal] = [
-            .text(stream.app), .text(stream.environment), .text(from), .text(to),
-        ]
-        let sql = ReadableSQL(figure.statement, literals).text
+        var values = [stream.app, stream.environment, key.from, key.to]
+        if figure.hasChoice { values += key.choice.parameters }
+        let sql = ReadableSQL(figure.statement, values.map { .text($0) }).text
         do throws(PostgresError) {
             let found = try await pool.query(
-                figure.statement,
-                [Parameter(stream.app), Parameter(stream.environment), Parameter(from), Parameter(to)],
-                deadline: .now + Limits.figureWaitMax)
+                figure.statement, values.map { Parameter($0) }, deadline: .now + Limits.figureWaitMax)
             var rows: [[String?]] = []
             for row in found {
                 var values: [String?] = []

@@ -45,13 +45,17 @@ extension Figures {
     package mutating func add(_ subscription: SimulatedSubscription) {
         addRefunds(subscription)
         addRefundRequests(subscription)
-        if !subscription.customer.isMember { addPurchases(subscription) }
+        if !subscription.customer.isMember {
+            addPurchases(subscription)
+            addRevenue(subscription)
+        }
         guard subscription.purchases.contains(where: { $0.expiresDate != nil }) else { return }
         addBalances(subscription)
         guard !subscription.customer.isMember else { return }
         addMovements(subscription)
         addRenewalsAndPlanChanges(subscription)
         addTrials(subscription)
+        addOffers(subscription)
         addRenewalRuns(subscription)
         for failure in subscription.failures {
             let outcome =
@@ -112,8 +116,11 @@ extension Figures {
             guard payerState == "paying", subscription.access.isActive(at: day) else { continue }
             let currency = subscription.customer.storefront.currency
             add(1, "mrr", Self.day(day), currency, "subscriptions")
+            let mix = "\(Self.day(day)) \(purchase.product.id) \(subscription.customer.storefront.country)"
+            add(1, "plan_mix", mix, currency, "subscriptions")
             for payment in subscription.payments(ofPeriodOf: purchase, at: day) {
                 add(Self.monthly(payment), "mrr", Self.day(day), currency, "mrr")
+                add(Self.monthly(payment), "plan_mix", mix, currency, "mrr")
             }
         }
     }
@@ -135,7 +142,7 @@ extension Figures {
     }
 
     /// The quotient, rounded to the nearest integer, halves up.
-    private static func quotient(_ dividend: Int64, _ divisor: Int64) -> Int64 {
+    static func quotient(_ dividend: Int64, _ divisor: Int64) -> Int64 {
         (2 * dividend + divisor) / (2 * divisor)
     }
 

@@ -34,7 +34,7 @@ extension Transaction {
     /// What was paid for all seats together; nil if they are no prices and numbers.
     package var priceOfSeats: Int64? { seats?.price }
 
-    private static func price(of tiers: [JSONValue]) -> Int64? {
+    fileprivate static func price(of tiers: [JSONValue]) -> Int64? {
         guard !tiers.isEmpty else { return nil }
         var sum: Int64 = 0
         for tier in tiers {
@@ -45,5 +45,14 @@ extension Transaction {
             sum = total
         }
         return sum
+    }
+}
+
+extension RenewalInfo {
+    /// What the next renewal costs, in thousandths of the currency unit: that of all seats together, of which
+    /// ``renewalPrice`` is the average of one.
+    package var priceOfRenewal: Int64? {
+        guard let info = additional?.object("multiSeatInfo") else { return renewalPrice }
+        return Transaction.price(of: info["renewalPriceTiers"]?.elements ?? []) ?? renewalPrice
     }
 }

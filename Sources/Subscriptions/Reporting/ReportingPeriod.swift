@@ -157,6 +157,8 @@ extension ReportingPeriod {
         let total = sum.flatMap { $0.overflow ? nil : $0.partialValue }
         if seats.period.start <= effectiveStart ?? period.start || seats.period.end < period.end {
             price = total
+            // Of the two, grace can follow this one.
+            seats.price = total
             seats.effectiveStart = max(seats.effectiveStart ?? period.end, seats.period.end)
             return
         }

@@ -1,0 +1,474 @@
+import Postgres
+
+/// In what currency a figure of money is, and by what its rows are split.
+package struct FigureChoice: Sendable, Hashable {
+    /// What the rows of a figure can be split by.
+    package enum Part: String, Sendable, CaseIterable {
+        case product, country, store
+    }
+
+    /// The currency into which amounts are converted; nil for each in its own. Of the rows behind a figure, the only one.
+    package var currency: String?
+    package var by: Part?
+    /// The only one of the parts; nil for all.
+    package var part: String?
+
+    package init(currency: String? = nil, by: Part? = nil, part: String? = nil) {
+        self.currency = currency
+        self.by = by
+        self.part = part
+    }
+
+    /// The parameters of statements, after app, environment and the two days. An empty text means no choice.
+    var parameters: [String] { [currency ?? "", by?.rawValue ?? "", part ?? ""] }
+}
+
+/// The statements of figures with a ``FigureChoice``. Months are whole ones, from that of the first day to that of the
+/// last. Without a rate, an amount stays in its own currency.
+enum MoneyFigureStatements {
+    static let revenue = Statement(
+        "figure_revenue",
+        """
+        with sold as (
+          select
+            date_trunc('month', revenue.day)::date as month,
+            case $6::text
+              when 'product' then coalesce(revenue.product_id, 'unknown')
+              when 'country' then coalesce(revenue.country, 'unknown')
+              when 'store' then revenue.store
+              else ''
+            end as part,
+            case when rates.rate is null then coalesce(revenue.currency, 'none') else $5::text end as currency,
+            coalesce(rates.rate, 1) as rate,
+            revenue.gross,
+            revenue.new,
+            revenue.renewal,
+            revenue.refunded,
+            revenue.payments,
+            revenue.unpriced
+          from analyst.revenue
+          left join (select day, currency, rate from analyst.rates_in($5::text) where $5::text <> '') as rates
+            using (day, currency)
+          where revenue.app = $1
+            and revenue.environment = $2
+            and revenue.day >= date_trunc('month', ($3::text)::date)::date
+            and revenue.day < date_trunc('month', ($4::text)::date)::date + interval '1 month'
+        )
+        select
+          month::text, part, currency, round(sum(gross * rate), 3)::text, round(sum(new * rate), 3)::text,
+          round(sum(renewal * rate), 3)::text, round(sum(refunded * rate), 3)::text,
+          round(sum((gross - refunded) * rate), 3)::text, sum(payments)::text, sum(unpriced)::text
+        from sold
+        where $7::text in ('', part)
+        group by month, part, currency
+        having sum(payments) > 0
+        order by sold.month, sum(gross * rate) desc, currency, part
+        """)
+
+    /// Payments of each currency in turn.
+    static let revenueDetail = Statement(
+        "figure_revenue_detail",
+        """
+        select
+          original_transaction_id, transaction_id, day::text, product_id, country, currency, price::text,
+          refunded_amount::text, positions::text
+        from (
+          select
+            sold.*,
+            row_number() over (partition by currency order by day, transaction_id collate "C") as place
+          from analyst.revenue_detail as sold
+          where app = $1
+            and environment = $2
+            and day >= date_trunc('month', ($3::text)::date)::date
+            and day < date_trunc('month', ($4::text)::date)::date + interval '1 month'
+            and $5::text in ('', coalesce(currency, 'none'))
+            and $7::text in ('', case $6::text
+              when 'product' then coalesce(product_id, 'unknown')
+              when 'country' then coalesce(country, 'unknown')
+              when 'store' then store
+            end)
+        ) as numbered
+        order by place, currency
+        limit 500
+        """)
+
+    static let proceeds = Statement(
+        "figure_proceeds",
+        """
+        with sold as (
+          select
+            date_trunc('month', proceeds.day)::date as month,
+            case $6::text
+              when 'product' then coalesce(proceeds.product_id, 'unknown')
+              when 'country' then coalesce(proceeds.country, 'unknown')
+              when 'store' then proceeds.store
+              else ''
+            end as part,
+            case when rates.rate is null then coalesce(proceeds.currency, 'none') else $5::text end as currency,
+            coalesce(rates.rate, 1) as rate,
+            proceeds.paid,
+            proceeds.tax,
+            proceeds.commission,
+            proceeds.proceeds,
+            proceeds.unestimated,
+            proceeds.estimated
+          from analyst.proceeds
+          left join (select day, currency, rate from analyst.rates_in($5::text) where $5::text <> '') as rates
+            using (day, currency)
+          where proceeds.app = $1
+            and proceeds.environment = $2
+            and proceeds.day >= date_trunc('month', ($3::text)::date)::date
+            and proceeds.day < date_trunc('month', ($4::text)::date)::date + interval '1 month'
+        )
+        select
+          month::text, part, currency, round(sum(paid * rate), 3)::text, round(sum(tax * rate), 3)::text,
+          round(sum(commission * rate), 3)::text, round(sum(proceeds * rate), 3)::text,
+          coalesce(round(sum(proceeds * rate) filter (where not estimated), 3), 0)::text,
+          round(sum(unestimated * rate), 3)::text
+        from sold
+        where $7::text in ('', part)
+        group by month, part, currency
+        order by sold.month, sum(paid * rate) desc, currency, part
+        """)
+
+    static let proceedsDetail = Statement(
+        "figure_proceeds_detail",
+        """
+        select
+          original_transaction_id, transaction_id, day::text, product_id, country, currency, paid::text,
+          tax_percent::text, commission_percent::text, proceeds::text, positions::text
+        from (
+          select
+            sold.*,
+            row_number() over (partition by currency order by day, transaction_id collate "C") as place
+          from analyst.proceeds_detail as sold
+          where app = $1
+            and environment = $2
+            and day >= date_trunc('month', ($3::text)::date)::date
+            and day < date_trunc('month', ($4::text)::date)::date + interval '1 month'
+            and $5::text in ('', coalesce(currency, 'none'))
+            and $7::text in ('', case $6::text
+              when 'product' then coalesce(product_id, 'unknown')
+              when 'country' then coalesce(country, 'unknown')
+              when 'store' then store
+            end)
+        ) as numbered
+        order by place, currency
+        limit 500
+        """)
+
+    /// By the day of each refund: one that was made in parts has a row for each part.
+    static let refunds = Statement(
+        "figure_refunds",
+        """
+        with refund as (
+          select
+            date_trunc('month', part.day)::date as month,
+            case $6::text
+              when 'product' then coalesce(sold.product_id, 'unknown')
+              when 'country' then coalesce(sold.country, 'unknown')
+              when 'store' then sold.store
+              else ''
+            end as part,
+            case when rates.rate is null then coalesce(sold.currency, 'none') else $5::text end as currency,
+            part.amount * coalesce(rates.rate, 1) as amount,
+            sold.refund
+          from analyst.revenue_detail as sold
+          cross join lateral (
+            select sold.refund_day as day, sold.refunded_amount as amount
+            where sold.refunds is null
+            union all
+            select ((listed ->> 'at')::timestamptz at time zone interval '0')::date,
+              round((listed ->> 'amount')::numeric / 1000, 3)
+            from jsonb_array_elements(sold.refunds) as listed
+          ) as part
+          left join (select day, currency, rate from analyst.rates_in($5::text) where $5::text <> '') as rates
+            on rates.day = part.day
+            and rates.currency = sold.currency
+          where sold.app = $1
+            and sold.environment = $2
+            and sold.refund is not null
+            and part.day >= date_trunc('month', ($3::text)::date)::date
+            and part.day < date_trunc('month', ($4::text)::date)::date + interval '1 month'
+        )
+        select
+          month::text, part, currency, round(sum(amount), 3)::text, count(*)::text,
+          count(*) filter (where refund = 'full')::text, count(*) filter (where refund = 'part')::text,
+          count(*) filter (where amount is null)::text
+        from refund
+        where $7::text in ('', part)
+        group by month, part, currency
+        order by refund.month, sum(amount) desc nulls last, currency, part
+        """)
+
+    static let refundsDetail = Statement(
+        "figure_refunds_detail",
+        """
+        select
+          original_transaction_id, transaction_id, refund_day::text, product_id, country, currency, refund, price::text,
+          refunded_amount::text, positions::text
+        from analyst.revenue_detail
+        where app = $1
+          and environment = $2
+          and refund is not null
+          and (
+            refunds is null
+              and refund_day >= date_trunc('month', ($3::text)::date)::date
+              and refund_day < date_trunc('month', ($4::text)::date)::date + interval '1 month'
+            or exists (
+              select
+              from jsonb_array_elements(refunds) as listed
+              where ((listed ->> 'at')::timestamptz at time zone interval '0')::date
+                  >= date_trunc('month', ($3::text)::date)::date
+                and ((listed ->> 'at')::timestamptz at time zone interval '0')::date
+                  < date_trunc('month', ($4::text)::date)::date + interval '1 month'
+            )
+          )
+          and $5::text in ('', coalesce(currency, 'none'))
+          and $7::text in ('', case $6::text
+            when 'product' then coalesce(product_id, 'unknown')
+            when 'country' then coalesce(country, 'unknown')
+            when 'store' then store
+          end)
+        order by refund_day, transaction_id collate "C"
+        limit 500
+        """)
+
+    /// In one currency at the rates of today, so that the movements go on to lead from one month to the next.
+    static let valueMovements = Statement(
+        "figure_value_movements",
+        """
+        with moved as (
+          select
+            moved.month,
+            case when factor.rate is null then moved.currency else $5::text end as currency,
+            coalesce(factor.rate, 1) as rate,
+            moved.opening,
+            moved.new,
+            moved.reactivation,
+            moved.expansion,
+            moved.contraction,
+            moved.churn,
+            moved.closing
+          from analyst.mrr_movements as moved
+          left join lateral analyst.rate_on(moved.currency, (now() at time zone 'UTC')::date) as own on $5::text <> ''
+          left join lateral analyst.rate_on($5::text, (now() at time zone 'UTC')::date) as wanted on $5::text <> ''
+          cross join lateral (
+            select case when moved.currency = $5::text then 1 else wanted.per_euro / own.per_euro end as rate
+          ) as factor
+          where moved.app = $1
+            and moved.environment = $2
+            and moved.month >= date_trunc('month', ($3::text)::date)::date
+            and moved.month <= ($4::text)::date
+            and $6::text || $7::text = ''
+        )
+        select
+          month::text, currency, round(sum(opening * rate), 3)::text, round(sum(new * rate), 3)::text,
+          round(sum(reactivation * rate), 3)::text, round(sum(expansion * rate), 3)::text,
+          round(sum(contraction * rate), 3)::text, round(sum(churn * rate), 3)::text, round(sum(closing * rate), 3)::text,
+          round(
+            100 + 100 * sum((expansion + reactivation - contraction - churn) * rate) / nullif(sum(opening * rate), 0), 1
+          )::text
+        from moved
+        group by month, currency
+        order by moved.month, sum(closing * rate) desc, currency
+        """)
+
+    static let valueMovementsDetail = Statement(
+        "figure_value_movements_detail",
+        """
+        select
+          customer_kind, customer_id, day::text, movement, currency, mrr::text, before::text, after::text, positions::text
+        from analyst.mrr_movements_detail
+        where app = $1
+          and environment = $2
+          and month >= date_trunc('month', ($3::text)::date)::date
+          and month <= ($4::text)::date
+          and $5::text in ('', currency)
+          and $6::text || $7::text = ''
+        order by day, customer_kind, customer_id collate "C"
+        limit 500
+        """)
+
+    /// In one currency at the rates of each day.
+    static let mix = Statement(
+        "figure_mix",
+        """
+        with held as (
+          select
+            mix.day,
+            case $6::text
+              when 'product' then coalesce(mix.product_id, 'unknown')
+              when 'country' then coalesce(mix.country, 'unknown')
+              when 'store' then mix.store
+              else ''
+            end as part,
+            case when factor.rate is null then coalesce(mix.currency, 'none') else $5::text end as currency,
+            mix.mrr * coalesce(factor.rate, 1) as mrr,
+            mix.subscriptions,
+            mix.unpriced
+          from analyst.plan_mix as mix
+          left join lateral analyst.rate_on(mix.currency, mix.day) as own on $5::text <> ''
+          left join lateral analyst.rate_on($5::text, mix.day) as wanted on $5::text <> ''
+          cross join lateral (
+            select case when mix.currency = $5::text then 1 else wanted.per_euro / own.per_euro end as rate
+          ) as factor
+          where mix.app = $1
+            and mix.environment = $2
+            and mix.day between ($3::text)::date and ($4::text)::date
+        )
+        select
+          day::text, part, currency, round(sum(mrr), 3)::text, sum(subscriptions)::text, sum(unpriced)::text
+        from held
+        where $7::text in ('', part)
+        group by day, part, currency
+        order by held.day, sum(mrr) desc, currency, part
+        """)
+
+    static let mixDetail = Statement(
+        "figure_mix_detail",
+        """
+        select
+          original_transaction_id, product_id, country, currency, price::text, mrr::text, positions::text
+        from analyst.mrr_detail
+        where app = $1
+          and environment = $2
+          and first_day <= ($4::text)::date
+          and last_day >= ($3::text)::date
+          and $5::text in ('', coalesce(currency, 'none'))
+          and $7::text in ('', case $6::text
+            when 'product' then coalesce(product_id, 'unknown')
+            when 'country' then coalesce(country, 'unknown')
+            when 'store' then store
+          end)
+        order by original_transaction_id collate "C"
+        limit 500
+        """)
+
+    static let offers = Statement(
+        "figure_offers",
+        """
+        with used as (
+          select
+            offers.*,
+            case $6::text
+              when 'product' then coalesce(product_id, 'unknown')
+              when 'country' then coalesce(country, 'unknown')
+              when 'store' then store
+              else concat_ws(' ', case offer_type
+                when 1 then 'introductory' when 2 then 'promotional' when 3 then 'code' when 4 then 'win-back'
+              end, offer_identifier)
+            end as part
+          from analyst.offers
+          where app = $1
+            and environment = $2
+            and month >= date_trunc('month', ($3::text)::date)::date
+            and month <= ($4::text)::date
+            and $5::text in ('', coalesce(currency, 'none'))
+        )
+        select
+          month::text, part, coalesce(currency, 'none'), sum(redeemed)::text, sum(converted)::text, sum(lost)::text,
+          (sum(undecided) + sum(refunded))::text, round(100.0 * sum(converted) / nullif(sum(converted) + sum(lost), 0), 1)::text,
+          sum(renewals)::text, sum(offer_revenue)::text, sum(revenue)::text
+        from used
+        where $7::text in ('', part)
+        group by month, part, currency
+        order by used.month, sum(redeemed) desc, part, currency
+        """)
+
+    static let offersDetail = Statement(
+        "figure_offers_detail",
+        """
+        select
+          original_transaction_id, product_id, country, offer_type::text, offer_identifier, outcome, currency,
+          offer_revenue::text, revenue::text, positions::text
+        from analyst.offers_detail
+        where app = $1
+          and environment = $2
+          and month >= date_trunc('month', ($3::text)::date)::date
+          and month <= ($4::text)::date
+          and $5::text in ('', coalesce(currency, 'none'))
+          and $7::text in ('', case $6::text
+            when 'product' then coalesce(product_id, 'unknown')
+            when 'country' then coalesce(country, 'unknown')
+            when 'store' then store
+            else concat_ws(' ', case offer_type
+              when 1 then 'introductory' when 2 then 'promotional' when 3 then 'code' when 4 then 'win-back'
+            end, offer_identifier)
+          end)
+        order by redeemed_at, original_transaction_id collate "C"
+        limit 500
+        """)
+
+    static let trials = Statement(
+        "figure_trials",
+        """
+        select
+          month::text, case $6::text when 'product' then coalesce(product_id, 'unknown') else '' end, sum(trials)::text,
+          sum(converted)::text, sum(lost)::text, sum(undecided)::text,
+          round(100.0 * sum(converted) / nullif(sum(converted) + sum(lost), 0), 1)::text
+        from analyst.trials
+        where app = $1
+          and environment = $2
+          and month >= date_trunc('month', ($3::text)::date)::date
+          and month <= ($4::text)::date
+          and $5::text = ''
+          and $7::text in ('', product_id)
+        group by 1, 2
+        order by 1, sum(trials) desc, 2
+        """)
+
+    static let trialsDetail = Statement(
+        "figure_trials_detail",
+        """
+        select
+          original_transaction_id, product_id, to_char(starts_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS'), outcome,
+          to_char(converted_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS'), positions::text
+        from analyst.trials_detail
+        where app = $1
+          and environment = $2
+          and month >= date_trunc('month', ($3::text)::date)::date
+          and month <= ($4::text)::date
+          and $5::text || $6::text is not null
+          and $7::text in ('', product_id)
+        order by starts_at, original_transaction_id collate "C"
+        limit 500
+        """)
+
+    static let recovery = Statement(
+        "figure_recovery",
+        """
+        select
+          month::text, case $6::text when 'product' then coalesce(product_id, 'unknown') else '' end, sum(failed)::text,
+          sum(recovered_in_grace)::text, sum(recovered_later)::text, sum(lost)::text, sum(retried)::text,
+          round(
+            100.0 * (sum(recovered_in_grace) + sum(recovered_later)) / nullif(sum(failed) - sum(retried), 0), 1
+          )::text
+        from analyst.billing_retries
+        where app = $1
+          and environment = $2
+          and month >= date_trunc('month', ($3::text)::date)::date
+          and month <= ($4::text)::date
+          and $5::text = ''
+          and $7::text in ('', product_id)
+        group by 1, 2
+        order by 1, sum(failed) desc, 2
+        """)
+
+    static let recoveryDetail = Statement(
+        "figure_recovery_detail",
+        """
+        select
+          original_transaction_id, product_id, to_char(due_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS'), outcome,
+          to_char(recovered_at at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS'), positions::text
+        from analyst.billing_retries_detail
+        where app = $1
+          and environment = $2
+          and month >= date_trunc('month', ($3::text)::date)::date
+          and month <= ($4::text)::date
+          and $5::text || $6::text is not null
+          and $7::text in ('', product_id)
+        order by due_at, original_transaction_id collate "C"
+        limit 500
+        """)
+}

@@ -1,0 +1,68 @@
+import Encoding
+
+extension Figures {
+    /// Adds what was paid and what was given back, by product, country and currency.
+    mutating func addRevenue(_ subscription: SimulatedSubscription) {
+        let storefront = subscription.customer.storefront
+        for purchase in subscription.purchases where purchase.isPayment {
+            let place = "\(purchase.product.id) \(storefront.country) \(storefront.currency)"
+            let month = Self.month(purchase.purchaseDate)
+            add(1, "revenue", month, place, "payments")
+            add(purchase.price, "revenue", month, place, "gross")
+            guard let revocation = purchase.revocation else { continue }
+            add(purchase.paidBack, "revenue", month, place, "refunded")
+            add(purchase.paidBack, "revenue", Self.month(revocation.date), place, "refunded_here")
+        }
+    }
+
+    /// Adds each use of an offer, with what was paid until the next one.
+    mutating func addOffers(_ subscription: SimulatedSubscription) {
+        let purchases = subscription.purchases.filter { !$0.isRestored && $0.expiresDate != nil }
+        var use: [Purchase] = []
+        for (index, purchase) in purchases.enumerated() {
+            if purchase.offer != nil, index == 0 || purchase.isOtherOffer(than: purchases[index - 1]) {
+                addOffer(use, subscription)
+                use = [purchase]
+            } else if !use.isEmpty {
+                use.append(purchase)
+            }
+        }
+        addOffer(use, subscription)
+    }
+
+    /// - Parameter use: The purchases with the offer, then those at the standard price.
+    private mutating func addOffer(_ use: [Purchase], _ subscription: SimulatedSubscription) {
+        guard let first = use.first, let offer = first.offer else { return }
+        let storefront = subscription.customer.storefront
+        let name = offer.identifier.map { " \($0)" } ?? ""
+        let key =
+            "\(Self.month(first.purchaseDate)) \(first.product.id) \(storefront.country) \(storefront.currency) "
+            + "\(offer.kind.rawValue)\(name)"
+        let discounted = use.filter { $0.offer != nil }
+        let standard = use.filter { $0.offer == nil }
+        let kept = standard.filter { $0.revocation?.kind != .full }
+        add(1, "offers", key, "redeemed")
+        let outcome =
+            discounted.allSatisfy { $0.revocation?.kind == .full } ? "refunded" : kept.isEmpty ? "lost" : "converted"
+        add(1, "offers", key, outcome)
+        add(Int64(max(kept.count - 1, 0)), "offers", key, "renewals")
+        add(discounted.map { $0.price - $0.paidBack }.reduce(0, +), "offers", key, "offer_revenue")
+        add(standard.map { $0.price - $0.paidBack }.reduce(0, +), "offers", key, "revenue")
+    }
+}
+
+extension Purchase {
+    /// Whether something was paid for it. A copy that a restore made is no payment.
+    fileprivate var isPayment: Bool { !isTrial && !isRestored && price != 0 }
+
+    /// In thousandths of the currency's unit.
+    fileprivate var paidBack: Int64 {
+        Figures.quotient(price * Int64(revocation?.percentage ?? 0), 100_000)
+    }
+
+    /// Whether its offer is another use than that of the purchase before.
+    fileprivate func isOtherOffer(than previous: Purchase) -> Bool {
+        previous.offer?.kind != offer?.kind || previous.offer?.identifier != offer?.identifier
+            || previous.expiresDate.map { $0 < purchaseDate } ?? false
+    }
+}
