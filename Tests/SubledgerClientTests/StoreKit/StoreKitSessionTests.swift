@@ -8,17 +8,18 @@
         import StoreKitTest
     #endif
 
+    #if canImport(StoreKitTest)
+        private let isOnMac = true
+    #else
+        private let isOnMac = false
+    #endif
+
     /// The client with StoreKit's own test session. StoreKit needs a host app, so the file belongs in the unit tests of an
     /// app in Xcode; it uses nothing else of these tests. On Linux it is compiled against a stub, and has not run anywhere.
     @Suite(
         "With StoreKit's test session, no purchase is finished before it was handed in", .serialized,
-        .enabled(if: StoreKitSessionTests.hasStoreKit))
+        .enabled(if: isOnMac))
     struct StoreKitSessionTests {
-        #if canImport(StoreKitTest)
-            static let hasStoreKit = true
-        #else
-            static let hasStoreKit = false
-        #endif
         private static let user = UUID()
 
         /// One subscription and one consumable, as Xcode writes them.
