@@ -190,7 +190,6 @@ create table subledger.event (
   fingerprint bytea,
   facts       jsonb compression lz4 not null,
   defects     jsonb,
-  body        bytea compression lz4 not null,
   body_sha256 bytea       not null,
   chain_id    bytea,
   revocation  text,
@@ -254,7 +253,6 @@ create index event_refund_request_idx on subledger.event (
 )
   where kind in ('consumption_request', 'refund', 'refund_declined', 'refund_reversal');
 
--- The poller reads bodies because it asks with them. They contain device ids and receipts, so readers may not.
 grant select, insert on subledger.event to subledger_receiver;
 grant select on subledger.event to subledger_projector, subledger_poller;
 grant select (
@@ -265,8 +263,8 @@ grant select (
 -- Repeatable ---------------------------------------------------------------------------------------------------------
 
 comment on table subledger.event is
-  'Every accepted notification, once, in commit order. Append-only: update, delete and truncate fail for every role, but '
-  'for `subledger erase`, which empties bodies and renames a person''s ids in facts';
+  'Every accepted notification, once, in commit order, without its body. Append-only: update, delete and truncate fail '
+  'for every role, but for `subledger erase`, which renames a person''s ids in facts';
 comment on column subledger.event.position is 'From 1 without gaps within its stream, in commit order';
 comment on column subledger.event.received_at is 'When it was received, by our clock';
 comment on column subledger.event.occurred_at is
@@ -311,11 +309,7 @@ comment on column subledger.event.facts is
   'the store''s answer, "closing" the figures of a closed month, "erasure" what was erased';
 comment on column subledger.event.defects is
   'Fields that could not be read or say nothing, as [{"path","problem"}]; null if there are none';
-comment on column subledger.event.body is
-  'The evidence. V1: the body as received, without the shared secret. V2: the signed text as Apple sent it, as '
-  '{"signedPayload":"..."}; the JSON around it is not signed and is dropped. If the first byte is 1, the evidence is '
-  'stored in a compact form: see event_body and rebuilt_body. Empty if an operator erased it';
-comment on column subledger.event.body_sha256 is 'SHA-256 of the result of event_body';
+comment on column subledger.event.body_sha256 is 'SHA-256 of the result of the function event_body';
 comment on column subledger.event.chain_id is
   'Identifies the certificates of the signature, see certificate_verdict; null if unsigned';
 comment on column subledger.event.revocation is
@@ -323,6 +317,109 @@ comment on column subledger.event.revocation is
   'unknown (no response); null if unsigned';
 comment on column subledger.event.chain is
   'Value of the hash chain up to this event: SHA-256 of the value before it, the position and event_digest';
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+-- Bodies are most of the log's bytes, and hardly ever read: a fold, a rebuild and a repeated notification need none.
+-- Partitions are months in UTC, see make_body_partitions.
+create table subledger.event_body (
+  stream_id   integer     not null,
+  position    bigint      not null,
+  received_at timestamptz not null,
+  body        bytea compression lz4 not null,
+  constraint event_body_pkey primary key (stream_id, position, received_at)
+) partition by range (received_at);
+
+-- The poller reads bodies because it asks with them. They contain device ids and receipts, so readers may not.
+grant select, insert on subledger.event_body to subledger_receiver;
+grant select on subledger.event_body to subledger_projector, subledger_poller;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
+comment on table subledger.event_body is
+  'The body of each event, written by the statement that appends the event. Partitioned by month. Append-only, but for '
+  '`subledger erase`, which empties bodies';
+comment on column subledger.event_body.position is 'As event.position';
+comment on column subledger.event_body.received_at is 'As event.received_at, which says in which partition the body is';
+comment on column subledger.event_body.body is
+  'The evidence. V1: the body as received, without the shared secret. V2: the signed text as Apple sent it, as '
+  '{"signedPayload":"..."}; the JSON around it is not signed and is dropped. If the first byte is 1, the evidence is '
+  'stored in a compact form: see the functions event_body and rebuilt_body. Empty if an operator erased it';
+
+create or replace function subledger.body_partitions()
+returns table (name text, first_at timestamptz, until_at timestamptz)
+language sql stable
+set timezone = 'UTC'
+set datestyle = 'ISO' as $$
+  select found.name, substring(found.bounds from 'FROM \(''([^'']+)''\)')::timestamptz,
+    substring(found.bounds from 'TO \(''([^'']+)''\)')::timestamptz
+  from (
+    select relname::text as name, pg_get_expr(relpartbound, pg_class.oid) as bounds
+    from pg_inherits
+    join pg_class on pg_class.oid = inhrelid
+    where inhparent = 'subledger.event_body'::regclass
+  ) as found
+$$;
+
+create or replace function subledger.body_months_ahead(of_time timestamptz, ahead integer) returns integer
+language sql stable
+set timezone = 'UTC' as $$
+  select count(*)::integer
+  from generate_series(1, ahead) as month (number)
+  where exists (
+    select
+    from subledger.body_partitions()
+    where first_at <= date_trunc('month', of_time) + make_interval(months => month.number)
+      and until_at > date_trunc('month', of_time) + make_interval(months => month.number)
+  )
+$$;
+
+-- Attaching a partition does not wait for appends or reads, nor they for it. Two calls at once wait for each other.
+create or replace function subledger.make_body_partitions(of_time timestamptz, ahead integer) returns integer
+language plpgsql
+security definer
+set search_path = pg_catalog, pg_temp
+set timezone = 'UTC'
+set datestyle = 'ISO'
+set lock_timeout = '3s' as $$
+declare
+  month timestamptz;
+  name text;
+begin
+  if ahead not between 0 and 12 then
+    raise exception 'months ahead: % is not from 0 to 12', ahead using errcode = 'invalid_parameter_value';
+  end if;
+  for month in
+    select date_trunc('month', of_time) + make_interval(months => number)
+    from generate_series(0, ahead) as number
+  loop
+    continue when exists (select from subledger.body_partitions() where first_at <= month and until_at > month);
+    lock table subledger.event_body in share update exclusive mode;
+    continue when exists (select from subledger.body_partitions() where first_at <= month and until_at > month);
+    name := 'event_body_' || to_char(month, 'YYYY_MM');
+    execute format('create table subledger.%I (like subledger.event_body including all)', name);
+    execute format(
+      'create trigger event_body_append_only before update or delete or truncate on subledger.%I '
+      'for each statement execute function subledger.refuse_change()', name);
+    execute format('alter table subledger.%I enable always trigger event_body_append_only', name);
+    execute format(
+      'alter table subledger.event_body attach partition subledger.%I for values from (%L) to (%L)', name, month,
+      month + interval '1 month');
+  end loop;
+  return subledger.body_months_ahead(of_time, ahead);
+end
+$$;
+
+comment on function subledger.body_partitions is
+  'The partitions of table event_body: bodies of events that were received from first_at until before until_at';
+comment on function subledger.body_months_ahead is
+  'How many of the next months after that of a time have a partition of table event_body';
+comment on function subledger.make_body_partitions is
+  'Makes the partition of table event_body for the month of a time, and for as many months after it; those that are there '
+  'stay. Returns how many of those after it there are';
+
+revoke execute on function subledger.make_body_partitions(timestamptz, integer) from public;
+grant execute on function subledger.make_body_partitions(timestamptz, integer) to subledger_receiver;
 
 -- Once ---------------------------------------------------------------------------------------------------------------
 
@@ -532,12 +629,19 @@ $$;
 create or replace function subledger.event_body(of_stream integer, at_position bigint) returns bytea
 language plpgsql stable strict as $$
 declare
+  arrived timestamptz;
   stored bytea;
 begin
-  select body into stored
+  select received_at into arrived
   from subledger.event
   where stream_id = of_stream
     and position = at_position;
+  -- A statement of its own, which reads one partition.
+  select body into stored
+  from subledger.event_body
+  where stream_id = of_stream
+    and position = at_position
+    and received_at = arrived;
   return subledger.rebuilt_body(of_stream, stored);
 end
 $$;
@@ -545,7 +649,7 @@ $$;
 comment on function subledger.event_body is
   'The evidence of an event. V1: the body as received, without the shared secret. V2: the signed text as Apple sent '
   'it, as {"signedPayload":"..."}';
-comment on function subledger.rebuilt_body is 'Restores the evidence from a value of event.body in that stream';
+comment on function subledger.rebuilt_body is 'Restores the evidence from a value of event_body.body in that stream';
 comment on function subledger.rebuilt_parts is
   'Decodes the compact form of a body. After its first byte, a compact body is a sequence of parts: the kind (1 '
   'byte), for kind 2 the digest of a header (32 bytes), a length (3 bytes, big-endian), that many bytes, for kind 2 '
@@ -7071,7 +7175,7 @@ create or replace function subledger.refuse_change() returns trigger
 language plpgsql as $$
 begin
   -- Set by `subledger erase` for its own transaction. Nobody but the owner has the right to update.
-  if tg_op = 'UPDATE' and tg_table_name in ('event', 'event_conflict', 'store_check')
+  if tg_op = 'UPDATE' and tg_table_name in ('event', 'event_body', 'event_conflict', 'store_check')
     and current_setting('subledger.erasing', true) = pg_current_xact_id_if_assigned()::text then
     return null;
   end if;
@@ -7109,6 +7213,12 @@ create or replace trigger event_append_only
   for each statement execute function subledger.refuse_change();
 
 alter table subledger.event enable always trigger event_append_only;
+
+create or replace trigger event_body_append_only
+  before update or delete or truncate on subledger.event_body
+  for each statement execute function subledger.refuse_change();
+
+alter table subledger.event_body enable always trigger event_body_append_only;
 
 create or replace trigger event_conflict_append_only
   before update or delete or truncate on subledger.event_conflict
@@ -7167,7 +7277,7 @@ begin
     select 'table', oid::regclass::text
     from pg_class
     where relnamespace in ('subledger'::regnamespace, 'analyst'::regnamespace)
-      and relkind in ('r', 'v')
+      and relkind in ('r', 'p', 'v')
       and relowner <> 'subledger_owner'::regrole
     union all
     select 'routine', oid::regprocedure::text
@@ -7179,3 +7289,6 @@ begin
   end loop;
 end
 $$;
+
+-- Room for the bodies of this month and of the next ones. The server makes more before it is used up.
+select subledger.make_body_partitions(now(), 3);

@@ -29,6 +29,10 @@ package enum Limits {
     /// Interval of the checks of the durability settings. For this long, notifications may be acknowledged after a
     /// setting was switched off. A check takes less than a millisecond.
     package static let durabilityLookTime = Duration.seconds(5)
+    /// Interval at which partitions for bodies are made. Months are long; a failed attempt is repeated soon enough.
+    package static let partitionsLookTime = Duration.seconds(600)
+    /// Months after the current one that have a partition for bodies. An operator who is away for two does no harm.
+    package static let partitionsAhead = 3
     /// How far our clock may be ahead of the database's clock when changes are published. Synchronized clocks differ by
     /// less, and a change is published at most this much too early.
     static let clockAheadMax = Duration.seconds(1)

@@ -47,7 +47,7 @@ extension AnalystLog {
             writer.object { stated.facts.writeMembers(to: &$0) }
             let facts = String(decoding: writer.bytes, as: UTF8.self)
             return """
-                (1, \(index + 1), '\(stated.at)', '\(stated.at)', 'apple-v2', 'other', sha256('\(index)'), '\(facts)', '{}',
+                (1, \(index + 1), '\(stated.at)', '\(stated.at)', 'apple-v2', 'other', sha256('\(index)'), '\(facts)',
                   sha256('{}'), sha256(''))
                 """
         }
@@ -56,7 +56,7 @@ extension AnalystLog {
             insert into subledger.stream (stream_id, app, environment) values (1, '\(app)', 'production');
             insert into subledger.stream_head (stream_id, position, chain) values (1, \(events.count), sha256(''));
             insert into subledger.event (
-              stream_id, position, received_at, occurred_at, source, kind, dedupe_key, facts, body, body_sha256, chain
+              stream_id, position, received_at, occurred_at, source, kind, dedupe_key, facts, body_sha256, chain
             )
             values \(events.joined(separator: ",\n"))
             """)

@@ -128,7 +128,7 @@ struct AnalystTests {
             try await connection.script("create table analyst.mine ()", deadline: .now + .seconds(20))
         }
         let body = await #expect(throws: PostgresError.self) {
-            try await connection.script("select body from subledger.event", deadline: .now + .seconds(20))
+            try await connection.script("select body from subledger.event_body", deadline: .now + .seconds(20))
         }
 
         #expect(writing?.sqlstate == "42501")

@@ -30,6 +30,7 @@ struct BodyStorageTests {
         from (
           select source, body, body_sha256, subledger.event_body(stream_id, position) as arrived
           from subledger.event
+          join subledger.event_body using (stream_id, position, received_at)
         ) as stored
         """)
 

@@ -285,7 +285,7 @@ struct CheckScheduleTests {
 
         try await poller.script(
             """
-            select body from subledger.event;
+            select body from subledger.event_body;
             select facts from subledger.subscription;
             select products from subledger.product_catalog;
             select subledger.event_body(1, 1);

@@ -54,7 +54,8 @@ struct CitusTests {
             from pg_class
             left join citus_tables on table_name = pg_class.oid
             where relnamespace = 'subledger'::regnamespace
-              and relkind = 'r'
+              and relkind in ('r', 'p')
+              and not relispartition
             order by relname
             """)
         let tables: [String] = try (0..<found.count).map { try found[$0].value(at: 0) }

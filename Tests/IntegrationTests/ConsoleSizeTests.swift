@@ -114,10 +114,10 @@ struct ConsoleSizeTests {
                 with copies as (
                   insert into subledger.event (
                     stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, facts,
-                    defects, body, body_sha256, chain
+                    defects, body_sha256, chain
                   )
                   select stream_id, number, received_at, occurred_at + number % 300 * interval '1 minute', 'apple-v2',
-                    'DID_CHANGE_RENEWAL_STATUS', subtype, kind, sha256(int8send(number)), facts, defects, '{}',
+                    'DID_CHANGE_RENEWAL_STATUS', subtype, kind, sha256(int8send(number)), facts, defects,
                     sha256('{}'), chain
                   from subledger.event
                   cross join generate_series(2, 10000) as number

@@ -352,11 +352,11 @@ struct ConsumptionTests {
     /// The same question with another id.
     private static let secondQuestion = """
         insert into subledger.event (
-          stream_id, position, received_at, occurred_at, source, type, kind, dedupe_key, facts, body, body_sha256, chain_id,
+          stream_id, position, received_at, occurred_at, source, type, kind, dedupe_key, facts, body_sha256, chain_id,
           revocation, chain
         )
         select stream_id, position + 1000, received_at + interval '1 hour', occurred_at + interval '1 hour', source, type,
-          kind, sha256('again'), facts, body, body_sha256, chain_id, revocation, chain
+          kind, sha256('again'), facts, body_sha256, chain_id, revocation, chain
         from subledger.event
         where kind = 'consumption_request'
         """

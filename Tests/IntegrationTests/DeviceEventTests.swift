@@ -89,21 +89,27 @@ struct DeviceEventTests {
             ("kind = 'other'", "kind does not match the body"),
             ("dedupe_key = sha256('x')", "dedupe_key does not match the body"),
             ("occurred_at = occurred_at + interval '1 second'", "occurred_at does not match the body"),
-            (#"body = '{"x":1}', body_sha256 = sha256('{"x":1}')"#, "body cannot be decoded: expected signed data"),
         ])
     func damaged(_ change: String, _ expected: String) async throws {
         try await Self.withEvents { log in
-            try await log.script(
-                """
-                alter table subledger.event disable trigger event_append_only;
-                update subledger.event set \(change) where position = 1;
-                alter table subledger.event enable always trigger event_append_only
-                """)
+            try await log.damage("update subledger.event set \(change) where position = 1")
 
             let finding = try await Self.finding(log)
 
             let prefix = "stream 1 (com.example.magazine, sandbox) position 1: \(expected)"
             #expect(finding?.hasPrefix(prefix) == true, "\(finding ?? "none")")
+        }
+    }
+
+    @Test("verification finds a replaced body")
+    func replaced() async throws {
+        try await Self.withEvents { log in
+            try await log.damage(SimulatedLog.replacement(#"{"x":1}"#, at: 1))
+
+            let finding = try await Self.finding(log)
+
+            let expected = "position 1: body cannot be decoded: expected signed data"
+            #expect(finding?.contains(expected) == true, "\(finding ?? "none")")
         }
     }
 }

@@ -146,6 +146,8 @@ struct EventLogTests {
         arguments: [
             "update subledger.event set kind = 'other'", "delete from subledger.event", "truncate subledger.event",
             "set session_replication_role = replica; delete from subledger.event",
+            "update subledger.event_body set body = ''", "delete from subledger.event_body",
+            "truncate subledger.event_body", "set session_replication_role = replica; delete from subledger.event_body",
             "update subledger.projector_skip set reason = 'other'", "delete from subledger.projector_skip",
             "truncate subledger.projector_skip", "update subledger.jws_header set header = ''",
             "delete from subledger.jws_header", "truncate subledger.jws_header",
@@ -172,7 +174,7 @@ struct EventLogTests {
 
     static let readerMayNot = [
         "insert into subledger.stream (stream_id, app, environment) values (9, 'a', 'sandbox')",
-        "select body from subledger.event", "delete from subledger.access_period",
+        "select body from subledger.event_body", "delete from subledger.access_period",
         "update subledger.checkpoint set position = 0", "select header from subledger.jws_header",
         "select subledger.event_body(1, 1)", "select subledger.rebuilt_body(1, '')",
     ]

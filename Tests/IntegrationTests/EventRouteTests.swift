@@ -15,14 +15,14 @@ struct EventRouteTests {
           values (1, 45000, sha256(''))
         )
         insert into subledger.event (
-          stream_id, position, received_at, source, type, kind, dedupe_key, facts, body, body_sha256, chain
+          stream_id, position, received_at, source, type, kind, dedupe_key, facts, body_sha256, chain
         )
         select
           1, number, timestamptz '2020-01-01 00:00:00Z' + number * interval '1 second',
           case when number % 2 = 0 then 'apple-v1' else 'apple-v2' end,
           case when number % 1000 = 0 then 'REFUND' else 'DID_RENEW' end,
           case when number % 1000 = 0 then 'refund' else 'renewal' end,
-          sha256(number::text::bytea), '{"transactions":[],"renewals":[]}', '{}', sha256('{}'),
+          sha256(number::text::bytea), '{"transactions":[],"renewals":[]}', sha256('{}'),
           sha256('')
         from generate_series(1, 45000) as number
         returning position::text
@@ -76,10 +76,13 @@ struct EventRouteTests {
             try await owner.script(
                 """
                 alter table subledger.event disable trigger event_append_only;
+                alter table subledger.event_body disable trigger event_body_append_only;
                 delete from subledger.event where position = 3;
+                delete from subledger.event_body where position = 3;
                 update subledger.stream_head set position = 2, chain = event.chain
                 from subledger.event where event.position = 2;
-                alter table subledger.event enable always trigger event_append_only
+                alter table subledger.event enable always trigger event_append_only;
+                alter table subledger.event_body enable always trigger event_body_append_only
                 """, deadline: .now + .seconds(20))
             await owner.close()
             for number in 4...5 { _ = try await server.apple.post(try V1Body(number: number).bytes) }

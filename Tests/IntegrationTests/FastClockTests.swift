@@ -28,11 +28,11 @@ struct FastClockTests {
             insert into subledger.stream (stream_id, app, environment) values (1, '\(V1Body.app)', 'production');
             insert into subledger.stream_head (stream_id, position, chain) values (1, 1, sha256(''));
             insert into subledger.event (
-              stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256, chain
+              stream_id, position, received_at, source, kind, dedupe_key, facts, body_sha256, chain
             )
             values (1, 1, now(), 'apple-v2', 'purchase', sha256('1'),
               '{"transactions":[\(transaction(1, -hour, hour / 2)),\(transaction(2, hour / 2, hour))],"renewals":[]}',
-              '{}', sha256('{}'), sha256(''))
+              sha256('{}'), sha256(''))
             """
     }
 

@@ -126,7 +126,7 @@ struct OpenProofTests {
         arguments: [
             ("rewritten", ChainTests.rewritten), ("inserted", ChainTests.insertion), ("swapped", ChainTests.swap),
             ("removed", ChainTests.removal),
-            ("body exchanged", "update subledger.event set body = '{}', body_sha256 = sha256('{}') where position = 9"),
+            ("body exchanged", ChainTests.exchanged),
             ("revocation changed", "update subledger.event set revocation = 'pending' where position = 9"),
             ("truncated and grown", "delete from subledger.event where position > 10"),
         ])

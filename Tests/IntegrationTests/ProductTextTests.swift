@@ -73,7 +73,7 @@ struct ProductTextTests {
             events.append(
                 """
                 (1, \(events.count + 1), now(), 'apple-v2', 'purchase', sha256('\(first)'),
-                  '{"transactions":[\(transactions.joined(separator: ","))],"renewals":[]}', '{}', sha256('{}'),
+                  '{"transactions":[\(transactions.joined(separator: ","))],"renewals":[]}', sha256('{}'),
                   sha256(''))
                 """)
         }
@@ -81,7 +81,7 @@ struct ProductTextTests {
             insert into subledger.stream (stream_id, app, environment) values (1, '\(V1Body.app)', 'sandbox');
             insert into subledger.stream_head (stream_id, position, chain) values (1, \(events.count), sha256(''));
             insert into subledger.event (
-              stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256, chain
+              stream_id, position, received_at, source, kind, dedupe_key, facts, body_sha256, chain
             )
             values \(events.joined(separator: ",\n"))
             """

@@ -50,13 +50,6 @@ struct PublicationTests {
                         try await lines(subscriber) == published ? true : nil
                     }
                     #expect(published.count > deliveries.count / 2)
-                    // Bodies stay where they are.
-                    let connection = try await TestCluster.connect(subscriber)
-                    let bodies = try await connection.query(
-                        Statement("bodies", "select count(*) from subledger.event where body is not null"),
-                        deadline: .now + .seconds(20))
-                    #expect(try bodies[0].value(Int64.self, at: 0) == 0)
-                    await connection.close()
                 }
             }
             await publisher.stop()
@@ -82,7 +75,7 @@ struct PublicationTests {
             create table subledger.event (
               stream_id integer, position bigint, received_at timestamptz, occurred_at timestamptz, source text,
               type text, subtype text, kind text, dedupe_key bytea, fingerprint bytea, facts jsonb, defects jsonb,
-              body_sha256 bytea, chain_id bytea, revocation text, chain bytea, body bytea,
+              body_sha256 bytea, chain_id bytea, revocation text, chain bytea,
               primary key (stream_id, position)
             );
             create table subledger.change (

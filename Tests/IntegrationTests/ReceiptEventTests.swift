@@ -144,16 +144,27 @@ struct ReceiptEventTests {
     }
 
     struct Damage: Sendable, CustomTestStringConvertible {
-        let change: String
+        let sql: String
         let finding: String
-        var position = 1
+        let position: Int
 
-        var testDescription: String { change }
+        var testDescription: String { sql }
+
+        init(change: String, finding: String, position: Int = 1) {
+            self.init(
+                sql: "update subledger.event set \(change) where position = \(position)", finding: finding,
+                position: position)
+        }
+
+        private init(sql: String, finding: String, position: Int) {
+            self.sql = sql
+            self.finding = finding
+            self.position = position
+        }
 
         /// Replaces a stored answer, with its digest.
         static func body(_ text: String, _ finding: String, position: Int = 1) -> Damage {
-            Damage(
-                change: "body = '\(text)', body_sha256 = sha256('\(text)')", finding: finding, position: position)
+            Damage(sql: SimulatedLog.replacement(text, at: position), finding: finding, position: position)
         }
     }
 
@@ -172,19 +183,15 @@ struct ReceiptEventTests {
             change: "facts = '{\"transactions\":[],\"renewals\":[]}'", finding: "facts do not match the body",
             position: 2),
         Damage(
-            change: "received_at = received_at + interval '1 second'", finding: "dedupe_key does not match the body"),
+            change: "received_at = received_at + interval '1 second'",
+            finding: "body is missing, and no erasure in the log says so"),
         Damage(change: "chain_id = sha256('x')", finding: "chain_id does not match the body"),
     ]
 
     @Test("a damaged answer is reported", arguments: damages)
     func damaged(_ damage: Damage) async throws {
         try await Self.withDeletion { log in
-            try await log.script(
-                """
-                alter table subledger.event disable trigger event_append_only;
-                update subledger.event set \(damage.change) where position = \(damage.position);
-                alter table subledger.event enable always trigger event_append_only
-                """)
+            try await log.damage(damage.sql)
 
             let finding = try #require(try await Self.finding(log))
             let place = "stream 1 (com.example.magazine, sandbox) position \(damage.position): "

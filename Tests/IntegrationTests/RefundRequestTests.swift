@@ -39,7 +39,7 @@ struct RefundRequestTests {
               \(event.stream), \(index + 1), timestamptz '2026-06-01 00:00Z' + \(index) * interval '1 minute',
               '\(event.occurredAt)', '\(event.source)', '\(event.kind)', sha256('\(index)'),
               '{"transactions":[{"transactionId":"\(event.transaction)","originalTransactionId":"o","productId":"p"}]}',
-              '{}', sha256('{}'), sha256('')
+              sha256('{}'), sha256('')
             )
             """
         }
@@ -48,7 +48,7 @@ struct RefundRequestTests {
             insert into subledger.stream (stream_id, app, environment)
             values (1, 'com.example.app', 'production'), (2, 'com.example.app', 'sandbox');
             insert into subledger.event (
-              stream_id, position, received_at, occurred_at, source, kind, dedupe_key, facts, body, body_sha256,
+              stream_id, position, received_at, occurred_at, source, kind, dedupe_key, facts, body_sha256,
               chain
             )
             values \(rows.joined(separator: ",\n"));

@@ -29,7 +29,18 @@ enum ReleaseDump {
             "certificate_verdict", "ocsp_response", "product", "product_entitlement", "app_ownership",
             "app_join", "app_checks",
         ]
+        let owner = try await TestCluster.connect(database)
+        // That release had the bodies beside their events.
+        try await owner.script("alter table subledger.event add column body bytea", deadline: .now + .seconds(20))
         try await restore(into: database.database ?? "", ["--data-only"] + tables.map { "--table=\($0)" })
+        try await owner.script(
+            """
+            select subledger.make_body_partitions(received_at, 0) from subledger.event;
+            insert into subledger.event_body (stream_id, position, received_at, body)
+            select stream_id, position, received_at, body from subledger.event;
+            alter table subledger.event drop column body
+            """, deadline: .now + .seconds(60))
+        await owner.close()
     }
 
     private static func restore(into name: String, _ choice: [String] = []) async throws {

@@ -18,18 +18,22 @@ enum SchemaCatalog {
             relpersistence
           from pg_class
           where relnamespace in ('subledger'::regnamespace, 'analyst'::regnamespace)
+            -- Which months have a partition depends on the log, and on the day.
+            and not relispartition
         )
-        select format('column %s.%s %s %s %s %s', relname, attnum, attname, format_type(atttypid, atttypmod),
+        select format('column %s.%s %s %s %s %s', relname,
+          row_number() over (partition by attrelid order by attnum), attname, format_type(atttypid, atttypmod),
           concat_ws(' ', attnotnull, attcompression, attstorage, attidentity, attgenerated, attstattarget,
             (\(privileges("attacl"))), pg_get_expr(adbin, adrelid)), col_description(attrelid, attnum))
         from pg_attribute
         join relation on relation.oid = attrelid
         left join pg_attrdef on adrelid = attrelid and adnum = attnum
         where attnum > 0
+          and not attisdropped
         union all
         select format('index %s %s', relname, pg_get_indexdef(oid))
         from relation
-        where relkind = 'i'
+        where relkind in ('i', 'I')
         union all
         select format('constraint %s.%s %s', relname, conname, pg_get_constraintdef(pg_constraint.oid))
         from pg_constraint

@@ -150,10 +150,10 @@ struct SchemaTests {
     ) -> String {
         """
         insert into subledger.event (
-          stream_id, position, received_at, source, kind, dedupe_key, fingerprint, facts, defects, body, body_sha256,
+          stream_id, position, received_at, source, kind, dedupe_key, fingerprint, facts, defects, body_sha256,
           chain
         )
-        values (1, \(position), now(), '\(source)', 'other', \(key), \(fingerprint), '\(facts)', \(defects), '{}',
+        values (1, \(position), now(), '\(source)', 'other', \(key), \(fingerprint), '\(facts)', \(defects),
           sha256('{}'), \(chain))
         """
     }

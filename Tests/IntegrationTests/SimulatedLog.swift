@@ -242,15 +242,35 @@ struct SimulatedLog {
         return lines
     }
 
+    /// Changes events and bodies, as a superuser can.
+    func damage(_ sql: String) async throws {
+        try await script(
+            """
+            alter table subledger.event disable trigger event_append_only;
+            alter table subledger.event_body disable trigger event_body_append_only;
+            \(sql);
+            alter table subledger.event enable always trigger event_append_only;
+            alter table subledger.event_body enable always trigger event_body_append_only
+            """)
+    }
+
+    /// Replaces a body, with its digest.
+    static func replacement(_ body: String, at position: Int) -> String {
+        """
+        update subledger.event_body set body = '\(body)' where position = \(position);
+        update subledger.event set body_sha256 = sha256('\(body)') where position = \(position)
+        """
+    }
+
     /// Appends an event whose facts no release can read.
     func appendUnfoldable() async throws {
         try await script(
             """
             insert into subledger.event (
-              stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256, chain
+              stream_id, position, received_at, source, kind, dedupe_key, facts, body_sha256, chain
             )
             select 1, position + 1, now(), 'apple-v1', 'other', sha256(position::text::bytea), '{"transactions":1}',
-              '{}', sha256('{}'), sha256('')
+              sha256('{}'), sha256('')
             from subledger.stream_head
             where stream_id = 1;
             update subledger.stream_head

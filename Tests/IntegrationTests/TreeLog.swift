@@ -94,16 +94,25 @@ struct TreeLog {
             Statement(
                 "tree_log_fill",
                 """
-                insert into subledger.event (
-                  stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, fingerprint,
-                  facts, defects, body, body_sha256, chain_id, revocation, chain
+                with made as (
+                  insert into subledger.event (
+                    stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, fingerprint,
+                    facts, defects, body_sha256, chain_id, revocation, chain
+                  )
+                  select stream_id, number, received_at, occurred_at, source, type, subtype, kind,
+                    sha256(uuid_send(gen_random_uuid())), fingerprint, facts, defects, body_sha256, chain_id, revocation,
+                    chain
+                  from subledger.event
+                  cross join generate_series(
+                    (select max(position) + 1 from subledger.event), $1::bigint) as made (number)
+                  where position = 1
+                  returning stream_id, position, received_at
                 )
-                select stream_id, number, received_at, occurred_at, source, type, subtype, kind,
-                  sha256(uuid_send(gen_random_uuid())), fingerprint, facts, defects, body, body_sha256, chain_id, revocation, chain
-                from subledger.event
-                cross join generate_series(
-                  (select max(position) + 1 from subledger.event), $1::bigint) as made (number)
-                where position = 1
+                insert into subledger.event_body (stream_id, position, received_at, body)
+                select made.stream_id, made.position, made.received_at, first.body
+                from made
+                join subledger.event_body as first on first.stream_id = made.stream_id and first.position = 1
+                on conflict do nothing
                 """), [Parameter(Int64(count))], deadline: .now + .seconds(120))
         try await connection.script(ChainTests.recompute, deadline: .now + .seconds(120))
         await connection.close()

@@ -27,6 +27,11 @@ struct VerifyTests {
             Damage(change, "update subledger.event set \(change) where position = 17", "position 17: \(finding)")
         }
 
+        /// Changes the body of that event.
+        static func body(_ change: String, _ finding: String) -> Damage {
+            Damage(change, "update subledger.event_body set \(change) where position = 17", "position 17: \(finding)")
+        }
+
         /// Changes the first row of the table for the first subscription.
         static func row(_ relation: String, _ change: String, _ finding: String) -> Damage {
             let key = relation == "subscription" ? "original_transaction_id" : "transaction_id"
@@ -45,9 +50,16 @@ struct VerifyTests {
     }
 
     static let events: [Damage] = [
-        .event("body = set_byte(body, 10, get_byte(body, 10) # 1)", "body does not match its digest"),
+        .body("body = set_byte(body, 10, get_byte(body, 10) # 1)", "body does not match its digest"),
+        .body("body = ''", "body is missing, and no erasure in the log says so"),
+        .body("received_at = received_at + interval '1 ms'", "body is missing, and no erasure in the log says so"),
+        Damage(
+            "delete a body", "delete from subledger.event_body where position = 17",
+            "position 17: body is missing, and no erasure in the log says so"),
         .event("body_sha256 = sha256('x')", "body does not match its digest"),
-        .event("body = '{', body_sha256 = sha256('{')", "body cannot be decoded: the body is not JSON: "),
+        Damage(
+            "a body that is not JSON, with its digest", SimulatedLog.replacement("{", at: 17),
+            "position 17: body cannot be decoded: the body is not JSON: "),
         .event("facts = facts || '{\"transactions\":[]}'", "facts do not match the body"),
         .event("facts = facts || '{\"more\":1}'", "facts do not match the body"),
         .event("type = 'OTHER'", "type does not match the body"),
@@ -137,12 +149,7 @@ struct VerifyTests {
                 order by original_transaction_id, transaction_id
                 limit 1
                 """)[0]
-            try await log.script(
-                """
-                alter table subledger.event disable trigger event_append_only;
-                \(damage);
-                alter table subledger.event enable always trigger event_append_only
-                """)
+            try await log.damage(damage)
             result = (
                 try await run(log, roots: roots, extent: extent, subscriptionsAtOnceMax: subscriptionsAtOnceMax),
                 subscription, transaction
@@ -279,17 +286,22 @@ struct VerifyTests {
         let (untrusted, _, _) = try await Self.verify(roots: .apple)
         let (cut, _, _) = try await Self.verify(
             """
-            update subledger.event
-            set body = cut.body, body_sha256 = sha256(cut.body)
+            update subledger.event_body
+            set body = overlay(whole.body placing 'AAAAAAAA' from octet_length(whole.body) - 9)
             from (
-              select stream_id, position, overlay(body placing 'AAAAAAAA' from octet_length(body) - 9) as body
-              from (
-                select stream_id, position, subledger.event_body(stream_id, position) as body
-                from subledger.event
-              ) as arrived
-            ) as cut
-            where cut.stream_id = event.stream_id
-              and cut.position = event.position
+              select stream_id, position, subledger.event_body(stream_id, position) as body
+              from subledger.event
+              where source = 'apple-v2' and position > 5
+              order by position
+              limit 1
+            ) as whole
+            where whole.stream_id = event_body.stream_id
+              and whole.position = event_body.position;
+            update subledger.event
+            set body_sha256 = sha256(event_body.body)
+            from subledger.event_body
+            where event_body.stream_id = event.stream_id
+              and event_body.position = event.position
               and event.position = (select min(position) from subledger.event where source = 'apple-v2' and position > 5)
             """)
 
@@ -339,9 +351,9 @@ struct VerifyTests {
         let (event, _, _) = try await Self.verify(
             """
             insert into subledger.event (
-              stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256, chain
+              stream_id, position, received_at, source, kind, dedupe_key, facts, body_sha256, chain
             )
-            values (7, 1, now(), 'apple-v1', 'other', sha256('x'), '{}', '{}', sha256('{}'), sha256(''))
+            values (7, 1, now(), 'apple-v1', 'other', sha256('x'), '{}', sha256('{}'), sha256(''))
             """)
         let (row, _, _) = try await Self.verify(
             "insert into subledger.checkpoint (stream_id, position, products) values (7, 0, '')")

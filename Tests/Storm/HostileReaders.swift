@@ -41,7 +41,7 @@ struct HostileReaders: Sendable {
                   for name in
                     select relname from pg_class
                     where relnamespace = 'subledger'::regnamespace
-                      and relkind = 'r'
+                      and relkind in ('r', 'p')
                       and has_table_privilege(oid, 'select')
                   loop
                     execute format('lock table subledger.%I in access share mode', name);

@@ -32,6 +32,7 @@ package struct LogSize: Sendable {
             from pg_class
             where relnamespace = 'subledger'::regnamespace
               and relkind = 'r'
+              and not relispartition
               and relname not in ('event', 'event_conflict', 'jws_header', 'stream', 'stream_head', 'subscription_head')
             """)
 
@@ -46,7 +47,12 @@ package struct LogSize: Sendable {
               select coalesce(pg_total_relation_size(nullif(reltoastrelid, 0)), 0) as bytes
             ) as toast
             where relnamespace = 'subledger'::regnamespace
-              and relname in ('event', 'event_conflict', 'jws_header', 'stream', 'stream_head', 'subscription_head')
+              and (
+                relispartition and relkind = 'r'
+                or relname in (
+                  'event', 'event_conflict', 'jws_header', 'stream', 'stream_head', 'subscription_head'
+                )
+              )
             order by relname
             """)
     }

@@ -1,11 +1,14 @@
--- Endpoints, leases, tables and columns of money, what links rest on, and what the fold reports since November 2026.
+-- Endpoints, leases, tables and columns of money, what links rest on, bodies apart from events, and what the fold reports
+-- since November 2026.
 --
--- Locks until it commits, against reading and writing: change, receipt, subscription, transaction, access_period,
+-- Locks until it commits, against reading and writing: event, change, receipt, subscription, transaction, access_period,
 -- refunded_period, customer_link, check_schedule, delivery_audit, google_purchase, google_void_audit, token and product.
 -- They are read once for each new constraint: about a million rows in a second.
--- Locks until it commits, against appending: event, which is read once for each of its two new indexes, about five million
--- events in a minute. Notifications are answered 503 meanwhile, and the stores repeat them. If your log is larger, build the
--- indexes beforehand, which locks nothing; then they are kept:
+-- Notifications are answered 503 meanwhile, and the stores repeat them. Receivers of the older release answer 503 afterwards
+-- too, so end them. The body of each event is copied to event_body: the disk needs free space of the size of event, and the
+-- migration the time in which it can be read and written once.
+-- event is also read once for each of its two new indexes, about five million events in a minute. To spare that time, build
+-- the indexes beforehand, which locks nothing; then they are kept:
 --
 --   create index concurrently event_notice_idx on subledger.event (stream_id, (coalesce(
 --     facts #>> '{notification,appTransaction,appTransactionId}', facts #>> '{notification,originalTransactionId}',
@@ -17,16 +20,16 @@
 --     facts #>> '{notification,notification,voidedPurchaseNotification,orderId}'
 --   )) where kind in ('consumption_request', 'refund', 'refund_declined', 'refund_reversal');
 --
--- Afterwards: start the new release, and run `subledger rebuild` once. The projector computes access again by itself, but
+-- Afterwards: start the new release, and run `subledger rebuild` once. The disk space of the bodies in event is free for
+-- other use after `vacuum full subledger.event`, which locks the log. The projector computes access again by itself, but
 -- the facts that it stored name other positions than this release would, so `subledger verify` reports them until then.
 
 -- Step: lock the tables that change
 lock table
-  subledger.change, subledger.receipt, subledger.subscription, subledger.transaction, subledger.access_period,
+  subledger.event, subledger.change, subledger.receipt, subledger.subscription, subledger.transaction, subledger.access_period,
   subledger.refunded_period, subledger.customer_link, subledger.check_schedule, subledger.delivery_audit,
   subledger.google_purchase, subledger.google_void_audit, subledger.token, subledger.product
   in access exclusive mode;
-lock table subledger.event in share row exclusive mode;
 
 -- Step: index what events of the log say about customers
 -- An index that could not be built beforehand is there, but not valid.
@@ -68,6 +71,45 @@ create index if not exists event_refund_request_idx on subledger.event (
   where kind in ('consumption_request', 'refund', 'refund_declined', 'refund_reversal');
 
 drop index subledger.event_refund_idx;
+
+-- Step: copy the bodies of events to a table of their own
+create table subledger.event_body (
+  stream_id   integer     not null,
+  position    bigint      not null,
+  received_at timestamptz not null,
+  body        bytea compression lz4 not null,
+  constraint event_body_pkey primary key (stream_id, position, received_at)
+) partition by range (received_at);
+
+grant select, insert on subledger.event_body to subledger_receiver;
+grant select on subledger.event_body to subledger_projector, subledger_poller;
+
+do $$
+declare
+  month timestamp;
+begin
+  for month in
+    select distinct date_trunc('month', received_at at time zone 'UTC')
+    from subledger.event
+  loop
+    execute format(
+      'create table subledger.%I partition of subledger.event_body for values from (%L) to (%L)',
+      'event_body_' || to_char(month, 'YYYY_MM'), month || '+00', month + interval '1 month' || '+00');
+    execute format(
+      'create trigger event_body_append_only before update or delete or truncate on subledger.%I '
+      'for each statement execute function subledger.refuse_change()', 'event_body_' || to_char(month, 'YYYY_MM'));
+    execute format(
+      'alter table subledger.%I enable always trigger event_body_append_only',
+      'event_body_' || to_char(month, 'YYYY_MM'));
+  end loop;
+end
+$$;
+
+insert into subledger.event_body (stream_id, position, received_at, body)
+select stream_id, position, received_at, body
+from subledger.event;
+
+alter table subledger.event drop column body;
 
 -- Step: change columns and constraints
 alter table subledger.change

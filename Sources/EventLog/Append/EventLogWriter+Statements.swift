@@ -112,14 +112,19 @@ extension EventLogWriter {
             written as (
               insert into subledger.event (
                 stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, facts,
-                defects, body, body_sha256, chain_id, revocation, fingerprint, chain
+                defects, body_sha256, chain_id, revocation, fingerprint, chain
               )
               select linked.stream_id, linked.position, ($3::timestamptz[])[linked.ordinal],
                 ($4::timestamptz[])[linked.ordinal], ($5::text[])[linked.ordinal], ($6::text[])[linked.ordinal],
                 ($7::text[])[linked.ordinal], ($8::text[])[linked.ordinal], linked.dedupe_key,
-                ($9::jsonb[])[linked.ordinal], ($10::jsonb[])[linked.ordinal], ($11::bytea[])[linked.ordinal],
-                linked.body_sha256, ($13::bytea[])[linked.ordinal], ($14::text[])[linked.ordinal],
+                ($9::jsonb[])[linked.ordinal], ($10::jsonb[])[linked.ordinal], linked.body_sha256, ($13::bytea[])[linked.ordinal], ($14::text[])[linked.ordinal],
                 ($15::bytea[])[linked.ordinal], linked.chain
+              from linked
+            ),
+            kept as (
+              insert into subledger.event_body (stream_id, position, received_at, body)
+              select linked.stream_id, linked.position, ($3::timestamptz[])[linked.ordinal],
+                ($11::bytea[])[linked.ordinal]
               from linked
             ),
             noted as (

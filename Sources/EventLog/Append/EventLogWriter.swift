@@ -26,7 +26,31 @@ package struct EventLogWriter: Sendable {
     ///
     /// One transaction stores all events or none. In a distributed database, each stream of the batch has a transaction
     /// of its own, on its node, and fails alone.
+    ///
+    /// If there is no partition for the bodies of the month, it is made, and the events are appended again.
     package func append(
+        _ events: [PreparedEvent], streamIds: [Int32], deadline: ContinuousClock.Instant
+    ) async -> [Result<Appended?, PostgresError>] {
+        let outcomes = await tryAppending(events, streamIds: streamIds, deadline: deadline)
+        let isMissingPartition = outcomes.contains { outcome in
+            if case .failure(let error) = outcome { error.isMissingPartition } else { false }
+        }
+        guard isMissingPartition, ContinuousClock.now < deadline else { return outcomes }
+        do throws(PostgresError) {
+            // A batch waits for seconds at most, so it has two months at most.
+            let times = events.map(\.receivedAt)
+            for time in [times.min(), times.max()].compactMap(\.self) {
+                _ = try await pool.query(
+                    BodyPartitions.make, [Parameter(time), Parameter(Int32(0))], deadline: deadline)
+            }
+        } catch {
+            return outcomes
+        }
+        // What another stream's node has stored is a repeat now, which gets the same place.
+        return await tryAppending(events, streamIds: streamIds, deadline: deadline)
+    }
+
+    private func tryAppending(
         _ events: [PreparedEvent], streamIds: [Int32], deadline: ContinuousClock.Instant
     ) async -> [Result<Appended?, PostgresError>] {
         do throws(PostgresError) {
@@ -54,6 +78,8 @@ package struct EventLogWriter: Sendable {
         _ event: PreparedEvent, streamId: Int32, in connection: PostgresConnection, deadline: ContinuousClock.Instant
     ) async throws(PostgresError) -> Appended {
         let batch = AppendBatch([event], streamIds: [streamId])
+        _ = try await connection.query(
+            BodyPartitions.make, [Parameter(event.receivedAt), Parameter(Int32(0))], deadline: deadline)
         _ = try await connection.query(Statements.lockHeads, [batch.distinctStreams], deadline: deadline)
         _ = try await connection.query(Statements.keepHeaders, batch.headerParameters, deadline: deadline)
         let rows = try await connection.query(Statements.append, batch.appendParameters, deadline: deadline)

@@ -45,7 +45,7 @@ package struct LogAudit: Sendable {
                 Parameter(stream.id), Parameter(position), Parameter(stream.last),
                 Parameter(Int64(Limits.auditPageEventsMax)), Parameter(Int64(Limits.auditPageBytesMax)),
             ], deadline: .now + Limits.auditWaitMax)
-        let bodies = try rows.map { row throws(PostgresError) in try row.value([UInt8].self, at: 8) }
+        let bodies = try rows.map { row throws(PostgresError) in try row.optional([UInt8].self, at: 8) ?? [] }
         let headers = try await headers(of: bodies, in: stream)
         var events: [AuditedEvent] = []
         events.reserveCapacity(rows.count)

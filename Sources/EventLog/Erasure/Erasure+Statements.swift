@@ -79,10 +79,23 @@ extension Erasure {
             "erasure_events",
             """
             update subledger.event
-            set body = '', facts = input.facts
+            set facts = input.facts
             from unnest($2::bigint[], $3::jsonb[]) as input (position, facts)
             where event.stream_id = $1
               and event.position = input.position
+            """)
+
+        static let bodies = Statement(
+            "erasure_bodies",
+            """
+            update subledger.event_body
+            set body = ''
+            from subledger.event
+            where event.stream_id = $1
+              and event.position = any ($2::bigint[])
+              and event_body.stream_id = $1
+              and event_body.position = event.position
+              and event_body.received_at = event.received_at
             """)
 
         static let conflicts = Statement(

@@ -211,6 +211,7 @@ package struct Erasure: Sendable {
         let positions = events.map(\.position)
         _ = try await connection.query(
             Statements.events, [id, .array(positions), .array(renamed)], deadline: deadline)
+        _ = try await connection.query(Statements.bodies, [id, .array(positions)], deadline: deadline)
         _ = try await connection.query(Statements.conflicts, [id, .array(positions)], deadline: deadline)
         let named = Set(events.flatMap(\.about)).union(part.subscriptions.keys).sorted()
         try await renameSubscriptionFacts(part, named, pseudonyms)

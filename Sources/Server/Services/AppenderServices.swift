@@ -1,3 +1,4 @@
+import Encoding
 import EventLog
 import HTTPServer
 import Logging
@@ -8,15 +9,17 @@ import Postgres
 package struct AppenderServices {
     let service: AppenderService
     let durability: DurabilityWatch
+    let partitions: BodyPartitions
 
     package var appender: Appender { service.appender }
 
     /// The conditions that must be ok to store events.
-    var health: [HealthCheck] { [.appending(appender), .durability(durability)] }
+    var health: [HealthCheck] { [.appending(appender), .durability(durability), .bodies(partitions)] }
 
     /// - Returns: Nil for a process that appends nothing: a projector, or a reader that cannot append.
     static func make(
-        _ roles: Set<ServerRole>, hasApps: Bool, database: Database, logger: Logger
+        _ roles: Set<ServerRole>, hasApps: Bool, database: Database, now: @escaping @Sendable () -> Instant,
+        logger: Logger
     ) async throws -> AppenderServices? {
         // A poller has the rights of a receiver, or it does not start.
         if !roles.contains(.receiver), !roles.contains(.poller) {
@@ -34,7 +37,10 @@ package struct AppenderServices {
         let pool = database.pool(for: .appending, logger: logger)
         let durability = DurabilityWatch(pool: pool, basis: database.durability.basis, logger: logger)
         let appender = Appender(pool: pool, durability: durability, logger: logger)
+        let partitions = BodyPartitions(pool: pool, now: now, logger: logger)
+        // A database that was restored from an old backup has none for this month.
+        await partitions.make()
         return AppenderServices(
-            service: AppenderService(appender: appender), durability: durability)
+            service: AppenderService(appender: appender), durability: durability, partitions: partitions)
     }
 }

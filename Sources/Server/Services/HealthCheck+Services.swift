@@ -26,6 +26,14 @@ extension HealthCheck {
         }
     }
 
+    /// Checks whether the bodies of next month have a place. An append makes a missing one itself.
+    static func bodies(_ partitions: BodyPartitions) -> HealthCheck {
+        HealthCheck(name: "bodies") {
+            guard partitions.monthsAhead ?? 1 < 1 else { return .ok }
+            return .degraded("no partition for the bodies of next month")
+        }
+    }
+
     /// Checks whether a stream is stalled. A stalled stream does not stop the receiver, so the process stays ready.
     static func projection(_ projector: Projector) -> HealthCheck {
         HealthCheck(name: "projection") {

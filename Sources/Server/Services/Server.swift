@@ -27,7 +27,8 @@ package struct Server {
     ) async throws {
         let (roles, apps, googleApps) = (plan.roles, plan.apps, plan.googleApps)
         let hasApps = !apps.isEmpty || !googleApps.isEmpty
-        let appending = try await AppenderServices.make(roles, hasApps: hasApps, database: database, logger: logger)
+        let appending = try await AppenderServices.make(
+            roles, hasApps: hasApps, database: database, now: now, logger: logger)
         var verifying: VerifierServices?
         let asksAPI = roles.contains(.poller) && apps.contains { $0.isPolled && $0.serverAPIKey != nil }
         if roles.contains(.receiver) || roles.contains(.reader) && !apps.isEmpty || asksAPI, appending != nil {
@@ -157,6 +158,7 @@ package struct Server {
                 ].compactMap(\.self)),
             readerWatch,
             RunService(appending?.durability) { await $0.run() },
+            RunService(appending?.partitions) { await $0.run() },
             RunService(projector?.projector) { await $0.run() },
             RunService(trees) { await $0.run() },
             appending?.service,

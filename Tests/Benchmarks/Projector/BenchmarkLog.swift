@@ -81,14 +81,14 @@ struct BenchmarkLog {
         """
         insert into subledger.event (
           stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, facts, defects,
-          body, body_sha256, chain
+          body_sha256, chain
         )
         select stream_id, copy.position, received_at, occurred_at, source, type, subtype, kind,
           sha256(dedupe_key || int8send(copy.position)),
           regexp_replace(
             regexp_replace(facts::text, '"([1789][0-9]{15,17}|2[0-9]{15})"', '"' || copy.number || '\\1"', 'g'),
             '("appAccountToken": ")[0-9a-f]{8}', '\\1' || lpad(to_hex(copy.number), 8, '0'), 'g')::jsonb,
-          defects, '{}', sha256('{}'), chain
+          defects, sha256('{}'), chain
         from generate_series($2 + 1, $3) as copy_position (position)
         cross join lateral (
           select copy_position.position, (copy_position.position - 1) / $1 as number,

@@ -77,7 +77,7 @@ struct LongLog {
             "-c",
             """
             copy subledger.event (
-              stream_id, position, received_at, source, kind, dedupe_key, facts, body, body_sha256, chain
+              stream_id, position, received_at, source, kind, dedupe_key, facts, body_sha256, chain
             )
             from stdin
             """,
@@ -91,7 +91,7 @@ struct LongLog {
             text += "1\t\(position)\t".utf8
             text += "2026-01-01 00:00:00+00\tapple-v1\trenewal\t\\\\x".utf8
             for _ in 0..<4 { Self.append(hexadecimal: random.next(), to: &text) }
-            text += "\t{\"renewals\": [], \"transactions\": []}\t{}\t\\\\x".utf8
+            text += "\t{\"renewals\": [], \"transactions\": []}\t\\\\x".utf8
             for _ in 0..<4 { Self.append(hexadecimal: random.next(), to: &text) }
             text += "\t\\\\x".utf8
             for _ in 0..<4 { Self.append(hexadecimal: random.next(), to: &text) }
