@@ -87,9 +87,16 @@ enum SimulationFiles {
 
     /// `{"figure":"movements 2025-03-01 com.example.app.plus.monthly starts","value":3}`, assuming that every
     /// notification and link statement is delivered.
-    static func writeFigures(of simulation: Simulation, to name: String) throws {
+    ///
+    /// - Parameter acknowledged: When a server acknowledged purchases, by the number of the story and by purchase token.
+    static func writeFigures(
+        of simulation: Simulation?, _ google: PlaySimulation?, acknowledged: [Int: [String: Instant]] = [:],
+        to name: String
+    ) throws {
         var file = try OutputFile(name)
-        for (figure, value) in simulation.figures.values.sorted(by: { $0.key < $1.key }) {
+        let apple = simulation?.figures.values ?? [:]
+        let all = apple.merging(google?.figures(acknowledged: acknowledged).values ?? [:]) { $0 + $1 }
+        for (figure, value) in all.sorted(by: { $0.key < $1.key }) {
             var writer = JSONWriter()
             writer.object { writer in
                 writer.member("figure", figure)

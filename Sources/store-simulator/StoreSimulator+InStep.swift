@@ -28,6 +28,10 @@ extension StoreSimulator {
             try SimulationFiles.writeAnswers(
                 of: simulation, google, acknowledged: outcome.google?.acknowledged ?? [:], to: expected)
         }
+        if let figures {
+            try SimulationFiles.writeFigures(
+                of: simulation, google, acknowledged: outcome.google?.acknowledged ?? [:], to: figures)
+        }
         guard outcome.apple?.audit?.differences.isEmpty ?? true, outcome.apple?.refunds?.differences.isEmpty ?? true
         else { throw ExitCode.failure }
         let sent = outcome.apple?.sent.all

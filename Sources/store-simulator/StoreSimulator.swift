@@ -250,11 +250,11 @@ struct StoreSimulator: AsyncParsableCommand {
         guard play.writeServiceAccount == nil && play.googleNotifications == nil || serveStore != nil else {
             throw ValidationError("--write-service-account and --google-notifications require --serve-store.")
         }
-        let ofApple = [url, output, figures, writeLinks, writeReceipts, storeNotifications]
+        let ofApple = [url, output, writeLinks, writeReceipts, storeNotifications]
         guard scenario.store == .both || ofApple.allSatisfy({ $0 == nil }) else {
             throw ValidationError(
                 "--store google excludes the options of the App Store: expected --serve-store, --in-step, --compare, "
-                    + "--expected, --write-products, --write-purchases or --list-stories.")
+                    + "--expected, --figures, --write-products, --write-purchases or --list-stories.")
         }
     }
 
@@ -279,6 +279,7 @@ struct StoreSimulator: AsyncParsableCommand {
             }
             if let simulation, let writeReports { try SimulationFiles.writeReports(of: simulation, to: writeReports) }
             if let expected, !inStep { try SimulationFiles.writeAnswers(of: simulation, google, to: expected) }
+            if let figures, !inStep { try SimulationFiles.writeFigures(of: simulation, google, to: figures) }
             if let google, let compare { try await self.compare(google, at: compare) }
             if let simulation { try await simulate(simulation) }
             if let serveStore { try await serve(simulation, google, port: serveStore) }
@@ -321,7 +322,6 @@ struct StoreSimulator: AsyncParsableCommand {
         let token = Settings(flags: settings([(["token"], token)])).token
         if let writeLinks { try SimulationFiles.writeLinks(of: simulation, to: writeLinks) }
         if let writeReceipts { try SimulationFiles.writeReceipts(of: simulation, to: writeReceipts) }
-        if let figures { try SimulationFiles.writeFigures(of: simulation, to: figures) }
         if let output { try SimulationFiles.writeDeliveries(of: simulation, to: output) }
         var hasRejected = false
         var hasFailed = false

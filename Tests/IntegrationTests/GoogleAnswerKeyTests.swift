@@ -162,4 +162,41 @@ struct GoogleAnswerKeyTests {
         let found = try await owner.query(statement, [.array(lines)], deadline: .now + .seconds(120))
         return (try found[0].value(at: 0), try found[0].value(at: 1))
     }
+
+    @Test("what was paid and paid back is what the store's books say, an offer's price included")
+    func revenue() async throws {
+        let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())")
+        try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
+        try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: folder.path)
+        defer { try? FileManager.default.removeItem(at: folder) }
+        let file = folder.appendingPathComponent("figures.jsonl").path
+        let database = try await SharedDatabase.make()
+        let scale = TestScale.count(1, full: 5)
+
+        let run = try ServerProcess.simulate(
+            [
+                "--in-step", "--store", "google", "--seed", "11", "--subscriptions", "\(5 * scale)", "--stories",
+                "introductory-price,one-time-purchase,refund-of-older,prepaid,trial", "--figures", file,
+                "--database-url", try #require(database.environment()["SUBLEDGER_DATABASE_URL"]),
+            ], limit: 300)
+
+        #expect(run.status == 0, "\(run.output)\(run.error)")
+        let right = try String(contentsOfFile: file, encoding: .utf8).split(separator: "\n").map {
+            let line = try #require(JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any])
+            return "\(line["figure"] ?? "") \(line["value"] ?? "")"
+        }
+        let found = try await database.lines(
+            """
+            select concat_ws(' ', 'google_revenue', product_id, currency, name, sum(value)::bigint)
+            from analyst.revenue_detail
+            cross join lateral (
+              values ('payments', 1), ('gross', price * 1000), ('refunded', coalesce(refunded_amount, 0) * 1000)
+            ) as figure (name, value)
+            where environment = 'production'
+            group by product_id, currency, name
+            having sum(value) <> 0
+            """)
+        #expect(right.contains { $0.contains(" refunded ") })
+        #expect(found.sorted() == right.sorted())
+    }
 }

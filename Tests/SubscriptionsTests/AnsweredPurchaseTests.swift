@@ -17,6 +17,12 @@ struct AnsweredPurchaseTests {
         return snapshot
     }
 
+    private static func offer(phase: String?) -> PurchaseSnapshot {
+        var snapshot = snapshot(.active, "G")
+        (snapshot.items[0].offerId, snapshot.items[0].phase) = ("welcome", phase)
+        return snapshot
+    }
+
     private static func last(_ state: PurchaseSnapshot.State, _ order: String?) -> AnsweredPurchase {
         AnsweredPurchase(stateName: state.rawValue, orderId: order)
     }
@@ -33,6 +39,13 @@ struct AnsweredPurchaseTests {
         Row(
             testDescription: "the first answer shows when the first order began", snapshot: snapshot(.active, "G"),
             last: nil, orders: []),
+        Row(
+            testDescription: "the first order of an offer, whose price only the order has",
+            snapshot: offer(phase: "INTRODUCTORY_PRICE"), last: nil, orders: ["G"]),
+        Row(
+            testDescription: "a free trial of an offer is free", snapshot: offer(phase: "FREE_TRIAL"), last: nil,
+            orders: []),
+        Row(testDescription: "an offer in an unknown phase", snapshot: offer(phase: nil), last: nil, orders: ["G"]),
         Row(
             testDescription: "a renewal begins where the last period ended", snapshot: snapshot(.active, "G..1"),
             last: last(.active, "G..0"), orders: []),

@@ -87,7 +87,7 @@ package struct FigurePage: ConsolePage {
             guard isNumber(name) else { return .text(value) }
             let text = isAmount(name) ? Self.amount(value, point.currency) : value
             // A number of a figure of money leads to its rows, as its day does.
-            guard !isDetail, figure.hasChoice, name != "currency" else { return .text(text) }
+            guard !isDetail, figure.hasChoice, !figure.isByDay else { return .text(text) }
             return .link(text, detail(point.day, point))
         }
     }

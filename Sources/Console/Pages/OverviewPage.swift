@@ -12,6 +12,8 @@ package struct OverviewPage: ConsolePage {
     package let active: Result<FigureRows, FigureFailure>?
     package let mrr: Result<FigureRows, FigureFailure>?
     package let movements: Result<FigureRows, FigureFailure>?
+    /// Of this month.
+    package let revenue: Result<FigureRows, FigureFailure>?
     /// Where Apple posts.
     package let address: Address
 
@@ -19,7 +21,7 @@ package struct OverviewPage: ConsolePage {
         state: StreamState?, activity: StreamActivity?, refused: [(reason: String, count: Int64)], names: ProductNames,
         system: SystemState,
         active: Result<FigureRows, FigureFailure>?, mrr: Result<FigureRows, FigureFailure>?,
-        movements: Result<FigureRows, FigureFailure>?, address: Address
+        movements: Result<FigureRows, FigureFailure>?, revenue: Result<FigureRows, FigureFailure>?, address: Address
     ) {
         self.state = state
         self.activity = activity
@@ -29,6 +31,7 @@ package struct OverviewPage: ConsolePage {
         self.active = active
         self.mrr = mrr
         self.movements = movements
+        self.revenue = revenue
         self.address = address
     }
 
@@ -87,6 +90,15 @@ package struct OverviewPage: ConsolePage {
                     tile(
                         "MRR, \(row[1] ?? "no price")", .known(row[2].map { FigurePage.amount($0, row[1]) } ?? "0"),
                         "mrr", frame, to: &html)
+                }
+                let sold = revenue.flatMap { try? $0.get() }?.rows ?? []
+                if sold.isEmpty {
+                    tile("Revenue this month", Self.value(revenue) { $0[3] }, "revenue", frame, to: &html)
+                }
+                for row in sold {
+                    tile(
+                        "Revenue this month, \(row[2] ?? "no price")",
+                        .known(row[3].map { FigurePage.amount($0, row[2]) } ?? "0"), "revenue", frame, to: &html)
                 }
                 tile(
                     "Net movement this month", Self.value(movements) { Self.net($0).grouped }, "movements", frame,

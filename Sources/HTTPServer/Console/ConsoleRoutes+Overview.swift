@@ -14,18 +14,18 @@ extension ConsoleRoutes {
             return .page(
                 OverviewPage(
                     state: nil, activity: nil, refused: refused, names: [:], system: system, active: nil, mrr: nil,
-                    movements: nil,
-                    address: visit.address))
+                    movements: nil, revenue: nil, address: visit.address))
         }
         let activity = try await reader.activity(of: stream, now: visit.now)
         async let active = quick(.active, stream, days: 2, visit.now)
         async let mrr = quick(.mrr, stream, days: 2, visit.now)
         async let movements = quick(.movements, stream, days: 1, visit.now)
+        async let revenue = quick(.revenue, stream, days: 1, visit.now)
         return .page(
             OverviewPage(
                 state: stream, activity: activity, refused: refused,
                 names: try await reader.productNames(of: [stream.app]), system: system, active: await active,
-                mrr: await mrr, movements: await movements, address: visit.address))
+                mrr: await mrr, movements: await movements, revenue: await revenue, address: visit.address))
     }
 
     /// A figure of the last days, if it is there soon; nil if it takes longer. It goes on and is there the next time.

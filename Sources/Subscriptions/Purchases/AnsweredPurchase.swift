@@ -14,7 +14,8 @@ package struct AnsweredPurchase: Sendable, Hashable {
     private static let ordersMax = 60
 
     /// What an answer shows, and the orders to ask about because it does not show when their periods began: those that
-    /// were charged between this answer and the one before, and the one that ended account hold or a pause. Of one-time
+    /// were charged between this answer and the one before, and the one that ended account hold or a pause; and the newest
+    /// one, if an offer lowered its price, which the answer does not show either. Of one-time
     /// products also the order that paid for them, since the answer shows no price. Google does not tell when an amount is
     /// paid back, so the newest order is asked about again whenever the state changes or something was voided.
     ///
@@ -40,10 +41,23 @@ package struct AnsweredPurchase: Sendable, Hashable {
         let first = isContinued ? PurchaseOrder.number(of: last?.orderId) + 1 : 0
         let wasInterrupted = [PurchaseSnapshot.State.onHold, .paused].contains { $0.rawValue == last?.stateName }
         let isCharged = snapshot.state == .active || snapshot.state == .canceled
-        if first >= number, isCharged, !wasInterrupted, !isRecovered { return (answered, []) }
+        if first >= number, isCharged, !wasInterrupted, !isRecovered {
+            return (answered, snapshot.items.contains { $0.orderId == newest && $0.hidesPrice } ? [newest] : [])
+        }
         let asked = (max(min(first, number), number - ordersMax + 1)...number).map { number in
             PurchaseOrder.base(of: newest) + (number == 0 ? "" : "..\(number - 1)")
         }
         return (answered, asked)
+    }
+}
+
+extension PurchaseSnapshot.Item {
+    /// Whether an offer can have lowered the price that was paid, so that only the order has it.
+    fileprivate var hidesPrice: Bool {
+        switch phase {
+        case "BASE_PRICE", "FREE_TRIAL": false
+        case nil: offerId != nil
+        default: true
+        }
     }
 }
