@@ -22,6 +22,14 @@ package final class SimulatedPlay: Sendable {
         package let isRepeated: Bool
     }
 
+    /// What the developer answered about a charge-back.
+    package struct RefundReview: Sendable, Hashable {
+        package let orderId: String
+        package let pendingRefundToken: String
+        package let body: [UInt8]
+        package let at: Instant
+    }
+
     struct State {
         var now: Instant
         var tokens: PlayTokenEndpoint
@@ -29,6 +37,7 @@ package final class SimulatedPlay: Sendable {
         /// By the number of the story.
         var acknowledged: [Int: [String: Instant]] = [:]
         var acknowledgements: [Acknowledgement] = []
+        var refundReviews: [RefundReview] = []
         /// Purchase tokens of deleted Google accounts.
         var deleted: Set<String> = []
         var plan = FaultPlan<PlayFault>()
@@ -104,6 +113,9 @@ package final class SimulatedPlay: Sendable {
 
     /// In the order of the requests.
     package var acknowledgements: [Acknowledgement] { state.withLock { $0.acknowledgements } }
+
+    /// The answers about charge-backs that count, in the order of the requests: the first to each question.
+    package var refundReviews: [RefundReview] { state.withLock { $0.refundReviews } }
 
     /// When the app's server acknowledged purchases first, by the number of the story and by purchase token.
     package var acknowledged: [Int: [String: Instant]] { state.withLock { $0.acknowledged } }
@@ -256,6 +268,7 @@ extension SimulatedPlay {
         case .voidedPurchases: try voidedPurchases(request)
         case .order: try order(request)
         case .orders: try orders(request)
+        case .reviewRefund: try reviewRefund(request)
         }
     }
 }
