@@ -102,6 +102,10 @@ package enum Limits {
     /// Largest body of a request for a signature, and the longest text in it: Apple's ids have at most 100 characters.
     static let offerBodyBytesMax = 8 << 10
     static let offerTextBytesMax = 255
+    /// Order numbers of customers that are looked up at one store: support needs a few a minute, and each may be a question
+    /// within the store's budget.
+    static let orderQuestionsPerSecond = 1
+    static let orderQuestionBurstMax = 60
     /// Most rows of a request that imports purchases, and its largest body: a thousand ids, or a few receipts.
     package static let importRowsMax = 1000
     static let importBodyBytesMax = 6 << 20

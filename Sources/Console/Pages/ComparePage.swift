@@ -39,7 +39,9 @@ package struct ComparePage: ConsolePage {
     private static func reasons(_ result: Result) -> ConsoleTable {
         let kinds = AccessDifference.Kind.allCases
         let counts = kinds.flatMap { kind in
-            result.summary.reasons.filter { $0.key.kind == kind }.sorted { ($1.value, $0.key.rule) < ($0.value, $1.key.rule) }
+            result.summary.reasons.filter { $0.key.kind == kind }.sorted {
+                ($1.value, $0.key.rule) < ($0.value, $1.key.rule)
+            }
         }
         return ConsoleTable(
             "reasons", caption: "Differences by reason",

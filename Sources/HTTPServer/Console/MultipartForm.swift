@@ -54,7 +54,9 @@ enum MultipartForm {
                 return Part(name: name, isFile: isFile, content: content)
             }
             headerBytes += header.count
-            guard headerBytes <= headerBytesMax, let text = String(validating: header, as: UTF8.self) else { return nil }
+            guard headerBytes <= headerBytesMax, let text = String(validating: header, as: UTF8.self) else {
+                return nil
+            }
             guard text.lowercased().hasPrefix("content-disposition:") else { continue }
             name = parameter("name", of: text)
             isFile = parameter("filename", of: text) != nil
