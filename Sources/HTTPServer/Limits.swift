@@ -102,6 +102,10 @@ package enum Limits {
     /// Largest body of a request for a signature, and the longest text in it: Apple's ids have at most 100 characters.
     static let offerBodyBytesMax = 8 << 10
     static let offerTextBytesMax = 255
+    /// Order numbers of customers that are looked up at one store: support needs a few a minute, and each may be a question
+    /// within the store's budget.
+    static let orderQuestionsPerSecond = 1
+    static let orderQuestionBurstMax = 60
     /// Most rows of a request that imports purchases, and its largest body: a thousand ids, or a few receipts.
     package static let importRowsMax = 1000
     static let importBodyBytesMax = 6 << 20
@@ -172,13 +176,17 @@ package enum Limits {
     static let streamMax = Duration.seconds(900)
     /// Largest form of the console: a product with its entitlements.
     static let consoleFormBytesMax = 64 << 10
-    /// Longest parameter of a page. Ids of customers have at most 256 bytes; a page to return to is longer.
+    /// Largest form with a file whose access is compared: about 30,000 customers. Larger ones are for the command.
+    static let consoleComparisonBytesMax = 2 << 20
+    /// Longest time for such a comparison: a browser waits for it, and a connection of the readers' pool works on it.
+    static let consoleComparisonWaitMax = Duration.seconds(20)
+    /// Differences that are explained and listed: an explanation takes milliseconds, and a row has 300 bytes.
+    static let consoleDifferencesMax = 200
     /// A reason is a line for people, as of the commands.
     static let consoleReasonBytesMax = 500
-
     /// Refund requests of a stream on a page.
     static let consoleRefundsMax = 200
-
+    /// Longest parameter of a page. Ids of customers have at most 256 bytes; a page to return to is longer.
     static let consoleTextBytesMax = 4096
     /// Pause after a failed login. A token has 256 random bits, so this is against scripts that fill the log.
     package static let consoleLoginPause = Duration.seconds(1)

@@ -9,6 +9,8 @@ enum Limits {
     /// Longest time for which the next query waits for the previous one. The more lookups share a query, the less each
     /// costs, but a query that waits for a page from disk must not hold up all others.
     static let lookupPatience = Duration.milliseconds(10)
+    /// Customers of a file that are compared in one query.
+    static let comparedCustomers = 1000
     /// Most ids of each kind that a change lists of its customer. Nearly all customers have fewer than ten; the ids of
     /// one with thousands of subscriptions would be megabytes in each of its changes. As many as a backend can link.
     static let changeIdsMax = 100

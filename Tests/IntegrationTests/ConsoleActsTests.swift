@@ -151,6 +151,61 @@ struct ConsoleActsTests {
         }
     }
 
+    @Test("of two people who confirm the same change at once, one makes it, and the page says that it is made")
+    func atOnce() async throws {
+        try await Self.withGoogle { server, store, browser, cookie in
+            let path = "/console/subscriptions/token-1"
+            let made = ScriptedGoogle.Reply(
+                body: #"{"itemExpiryTimeDetails":[{"productId":"premium","expiryTime":"2019-12-18T08:14:00Z"}]}"#)
+            // The state to which the second request refers is gone.
+            store.answer("\(Self.purchase):defer", made, ScriptedGoogle.error(400, "invalid"))
+            let other = try await server.session(.admin)
+            var forms: [[(String, String)]] = []
+            for (browser, cookie) in [(browser, cookie), (other.browser, other.cookie)] {
+                let page = try await browser.get("\(path)?\(Self.google)", cookie: cookie)
+                let preview = try await browser.post(
+                    path,
+                    try Self.fields(
+                        page, "production:com.example.play",
+                        [("act", "defer"), ("days", "10"), ("reason", "case 3"), ("do", "preview")]), cookie: cookie)
+                forms.append(try Self.form(preview, to: path))
+            }
+            let (mine, others) = (forms[0], forms[1])
+            async let first = browser.post(path, mine, cookie: cookie)
+            async let second = other.browser.post(path, others, cookie: other.cookie)
+            let statuses = try await [first.status, second.status]
+            let last = try await browser.get("\(path)?\(Self.google)", cookie: cookie)
+            let results = try await server.sql(
+                """
+                select facts #>> '{write,answer,result}'
+                from subledger.event
+                where kind = 'write_answer'
+                order by 1
+                """)
+
+            #expect(statuses == [303, 303])
+            #expect(results == ["accepted", "refused"])
+            #expect(store.bodies.count == 2 && Set(store.bodies).count == 1)
+            #expect(last.body.contains("made, access until 18 Dec 2019"), "\(last.body)")
+            #expect(!last.body.contains("Ask again…"))
+        }
+    }
+
+    @Test("two people who ask for different changes at once: while one has no answer, the other is not asked for")
+    func different() async throws {
+        try await Self.withGoogle { server, store, browser, cookie in
+            store.answer("\(Self.purchase):defer", ScriptedGoogle.error(503, "backendError"))
+            let other = try await server.session(.admin)
+            let mine = try await Self.act([("act", "defer"), ("days", "10")], browser, cookie)
+            let asked = store.bodies.count
+            let theirs = try await Self.act([("act", "defer"), ("days", "5")], other.browser, other.cookie)
+
+            #expect(mine.done?.status == 303 && theirs.done?.status == 409, "\(theirs.done?.body ?? "")")
+            #expect(theirs.done?.body.contains("Move the next charge by 10 days") == true)
+            #expect(store.bodies.count == asked)
+        }
+    }
+
     @Test("without an answer about the purchase, nothing can be moved; and nothing is sent with wrong fields")
     func refused() async throws {
         try await Self.withGoogle { server, store, browser, cookie in
@@ -165,6 +220,92 @@ struct ConsoleActsTests {
             #expect(silent.preview.status == 503, "\(silent.preview.body)")
             #expect(store.bodies.count == before)
             #expect(try await server.sql("select kind from subledger.event where source = 'operator'") == [])
+        }
+    }
+
+    @Test(
+        "a backend previews each change on Google Play by HTTP, asks for it with the same bytes, and it is recorded",
+        arguments: acts)
+    func byHTTP(act: Act) async throws {
+        try await Self.withGoogle { server, store, _, _ in
+            store.answer(act.path, ScriptedGoogle.Reply(body: "{}"))
+            let support = try await server.client(with: .operate)
+            let path = "/subscriptions/token-1/writes?app=com.example.play"
+            let body = Self.json(act.fields)
+
+            let preview = try await support.post(Array("{\(body),\"preview\":true}".utf8), to: path)
+            let before = store.bodies.count
+            let etag = (preview.json["etag"] as? String).map { ",\"etag\":\"\($0)\"" } ?? ""
+            let asked = try await support.post(Array("{\(body)\(etag)}".utf8), to: path)
+            let events = try await server.sql(
+                """
+                select
+                  concat_ws(
+                    ' ', kind, facts #>> '{write,by}', facts #>> '{write,reason}', facts #>> '{write,answer,result}'
+                  )
+                from subledger.event
+                where source = 'operator'
+                order by position
+                """)
+
+            #expect(preview.status == 200 && preview.body.contains(act.says), "\(preview.body)")
+            #expect(before == 0 && preview.json["answer"] == nil)
+            #expect(asked.status == 200, "\(asked.body)")
+            #expect((asked.json["answer"] as? [String: Any])?["result"] as? String == "accepted")
+            #expect(asked.json["recorded"] as? Bool == true && asked.json["effects"] == nil)
+            #expect(store.requests.filter { $0.hasPrefix("POST") } == ["POST \(act.path)"])
+            #expect(store.bodies == [act.body])
+            #expect(events == ["write_request support case 1", "write_answer support case 1 accepted"])
+        }
+    }
+
+    /// The members of a request by HTTP for what a form has.
+    private static func json(_ fields: [(String, String)]) -> String {
+        let members = fields.map { name, value in
+            switch name {
+            case "act": "\"action\":\"\(value)\""
+            case "days": "\"deferByDays\":\(value)"
+            case "revokes": "\"revoke\":\(value == "yes")"
+            default: "\"\(name)\":\"\(value)\""
+            }
+        }
+        return (members + [#""by":"support""#, #""reason":"case 1""#]).joined(separator: ",")
+    }
+
+    @Test("a change by HTTP that cannot be asked for is refused with its field, and unknown is said to be unknown")
+    func refusedByHTTP() async throws {
+        try await Self.withGoogle { server, store, _, _ in
+            let support = try await server.client(with: .operate)
+            let path = "/subscriptions/token-1/writes?app=com.example.play"
+            func ask(_ body: String, _ path: String) async throws -> HTTPAnswer {
+                try await support.post(Array(body.utf8), to: path)
+            }
+            var refused: [String] = []
+            for body in [
+                #"{"action":"extend","extendByDays":3,"by":"a","reason":"b"}"#, #"{"by":"a","reason":"b"}"#,
+                #"{"action":"cancel","reason":"b"}"#, #"{"action":"cancel","by":"a","reason":" "}"#,
+                #"{"action":"cancel","by":"a","reason":"b\nc"}"#,
+                #"{"action":"revoke","by":"a","reason":"b"}"#, #"{"action":"refund","by":"a","reason":"b"}"#,
+            ] {
+                let answer = try await ask(body, path)
+                refused.append("\(answer.status) \(answer.json["field"] as? String ?? "")")
+            }
+            let much = try await ask(#"{"action":"defer","deferByDays":366,"by":"a","reason":"b"}"#, path)
+            let other = try await ask(
+                #"{"action":"cancel","by":"a","reason":"b"}"#, path.replacing("token-1", with: "token-9"))
+            let sent = store.bodies.count
+            store.answer("\(Self.purchase):cancel", ScriptedGoogle.error(503, "backendError"))
+            let unknown = try await ask(#"{"action":"cancel","by":"a","reason":"b"}"#, path)
+            let again = try await ask(#"{"action":"cancel","by":"c","reason":"d"}"#, path)
+
+            #expect(
+                refused == [
+                    "400 action", "400 action", "400 by", "400 reason", "400 reason", "400 refund", "400 revoke",
+                ])
+            #expect(much.status == 400 && much.body.contains("days must be from 1 to 365"), "\(much.body)")
+            #expect(other.status == 404 && sent == 0)
+            #expect((unknown.json["answer"] as? [String: Any])?["result"] as? String == "unknown", "\(unknown.body)")
+            #expect(again.json["requestIdentifier"] as? String == unknown.json["requestIdentifier"] as? String)
         }
     }
 

@@ -58,17 +58,38 @@ final class ConsoleBrowser: Sendable {
             "\(name)=\(value.addingPercentEncoding(withAllowedCharacters: allowed) ?? "")"
         }.joined(separator: "&")
         return try await send(
-            "POST", path, cookie: cookie, body: body, origin: origin ?? "http://127.0.0.1:\(port)")
+            "POST", path, cookie: cookie, body: Array(body.utf8), origin: origin ?? "http://127.0.0.1:\(port)")
+    }
+
+    /// Sends a form with a file, as browsers do.
+    ///
+    /// - Parameter file: Its field, name and content.
+    func upload(
+        _ path: String, _ fields: [(String, String)], file: (field: String, name: String, content: [UInt8]),
+        cookie: String
+    ) async throws -> Page {
+        let boundary = "----BrowserBoundary7d2f"
+        var body: [UInt8] = []
+        for (name, value) in fields {
+            body += Array("--\(boundary)\r\nContent-Disposition: form-data; name=\"\(name)\"\r\n\r\n\(value)\r\n".utf8)
+        }
+        let disposition = "form-data; name=\"\(file.field)\"; filename=\"\(file.name)\""
+        body += Array("--\(boundary)\r\nContent-Disposition: \(disposition)\r\nContent-Type: text/csv\r\n\r\n".utf8)
+        body += file.content + Array("\r\n--\(boundary)--\r\n".utf8)
+        return try await send(
+            "POST", path, cookie: cookie, body: body, origin: "http://127.0.0.1:\(port)",
+            type: "multipart/form-data; boundary=\(boundary)")
     }
 
     private func send(
-        _ method: String, _ path: String, cookie: String?, body: String?, origin: String?
+        _ method: String, _ path: String, cookie: String?, body: [UInt8]?, origin: String?,
+        type: String = "application/x-www-form-urlencoded"
     ) async throws -> Page {
         guard let url = URL(string: "http://127.0.0.1:\(port)\(path)") else { throw URLError(.badURL) }
         var request = URLRequest(url: url, timeoutInterval: 30)
         request.httpMethod = method
-        request.httpBody = body.map { Data($0.utf8) }
-        if body != nil { request.setValue("application/x-www-form-urlencoded", forHTTPHeaderField: "Content-Type") }
+        request.httpBody = body.map { Data($0) }
+        if body != nil { request.setValue(type, forHTTPHeaderField: "Content-Type") }
         if let cookie { request.setValue(cookie, forHTTPHeaderField: "Cookie") }
         if let origin, !origin.isEmpty { request.setValue(origin, forHTTPHeaderField: "Origin") }
         let (data, http) = try await session.answer(to: request)

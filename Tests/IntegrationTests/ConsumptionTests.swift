@@ -82,7 +82,8 @@ struct ConsumptionTests {
         let leadership = StreamLeadership(Elector(poller), for: .refunds)
         let sender = ConsumptionSender(
             client: client ?? bundle.deliveries.client, apps: [bundle.deliveries.app], log: ConsumptionLog(pool: pool),
-            leadership: leadership, clock: bundle.deliveries.storeClock, random: { 0 }, logger: logger)
+            writes: WriteLog(pool: pool, appender: bundle.server.appender), leadership: leadership,
+            clock: bundle.deliveries.storeClock, random: { 0 }, logger: logger)
         let outcome: Result<Void, any Error>
         do {
             outcome = .success(try await test(Sender(sender: sender, leadership: leadership, pool: pool)))
@@ -133,6 +134,11 @@ struct ConsumptionTests {
             #expect(answer["statedBy"] as? String == "backend" && answer["refundPreference"] as? String == "DECLINE")
             #expect(again.status == 200)
             #expect(other.status == 409)
+            let writes = try await bundle.server.backend.get(
+                "/subscriptions/\(list[0]["originalTransactionId"] as? String ?? "")?app=\(DeliveryBundle.bundleId)")
+            #expect(writes.body.contains(#""writes":[{"#) && writes.body.contains(#""action":"answer_refund""#))
+            #expect(writes.body.contains(#""by":"backend""#) && writes.body.contains(#""result":"accepted""#))
+            #expect(writes.body.contains(#""consumption":{"customerConsented":true,"#), "\(writes.body)")
             #expect(other.json["detail"] as? String == "Apple has accepted another answer")
             #expect(try await bundle.list("&state=waiting").isEmpty)
             #expect(try await bundle.list("&state=accepted").count == 1)

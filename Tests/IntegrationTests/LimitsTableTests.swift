@@ -34,6 +34,10 @@ struct LimitsTableTests {
         "notifications of a local environment": "\(HTTP.localEventsMax)",
         "rate of a local environment": "\(HTTP.localEventsPerSecond)/s, bursts of \(HTTP.localBurstEventsMax)",
         "signatures of offers of an app": "\(HTTP.offerSignatureBurstMax), then \(HTTP.offerSignaturesPerSecond)/s",
+        "order numbers of a store": "\(HTTP.orderQuestionBurstMax), then \(HTTP.orderQuestionsPerSecond)/s",
+        "comparison of access in the console":
+            "\(bytes(HTTP.consoleComparisonBytesMax)), \(seconds(HTTP.consoleComparisonWaitMax)), "
+            + "\(HTTP.consoleDifferencesMax) differences listed",
         "purchases that wait for Google's first answer": "\(StoreClient.Limits.unansweredPurchasesMax) of an app",
         "refused receipts, and purchases that Google does not know":
             "\(Int(StoreClient.Limits.refusedHandInsKept / .seconds(86_400))) days",

@@ -145,6 +145,68 @@ struct OrderTests {
         }
     }
 
+    @Test("a backend finds the purchases by HTTP: Apple's are asked for, Google's are known or asked for")
+    func route() async throws {
+        try await TransactionLookupTests.with { bundle in
+            let support = try await bundle.server.client(with: .operate)
+            let number = try #require(SimulatedOrder.number(of: bundle.id))
+            let first = try await support.post([], to: "/orders/\(number.lowercased())")
+            let again = try await support.post([], to: "/orders/\(number)?app=\(Self.app)")
+            let unknown = try await support.post([], to: "/orders/MK5TTTVWJH")
+            let other = try await support.post([], to: "/orders/\(number)?app=com.example.other")
+            let noNumber = try await support.post([], to: "/orders/\(bundle.id)")
+            bundle.store.api.inject(.overloaded, requests: 20)
+            let silent = try await support.post([], to: "/orders/\(number)")
+            let purchases = first.json["purchases"] as? [[String: Any]]
+
+            #expect(first.status == 200, "\(first.body)")
+            #expect(first.json["orderId"] as? String == number && first.json["store"] as? String == "apple")
+            #expect(purchases?.count == 1 && purchases?.first?["originalTransactionId"] as? String == bundle.id)
+            #expect(purchases?.first?["app"] as? String == Self.app)
+            #expect(purchases?.first?["position"] as? Int == 1 && first.json["projected"] as? Bool == true)
+            #expect(again.status == 200 && !again.body.contains("position"), "\(again.body)")
+            #expect(unknown.status == 404 && unknown.body.contains("the App Store has no order MK5TTTVWJH"))
+            #expect(other.status == 404 && other.body.contains("no app with a key for the App Store is configured by"))
+            #expect(noNumber.status == 400 && noNumber.json["field"] as? String == "orderId", "\(noNumber.body)")
+            #expect(silent.status == 503 && silent.body.contains("it is not known whether"), "\(silent.body)")
+            #expect(try await Self.events(bundle.server).count == 1)
+        }
+    }
+
+    @Test("an order of Google Play by HTTP is asked for once, and numbers beyond the rate are refused")
+    func googleRoute() async throws {
+        let store = try ScriptedGoogle()
+        let start = TestBundle.now.advanced(by: .seconds(-3600))
+        let order = "GPA.3345-1234-5678-90123"
+        store.answer(
+            "orders/\(order)", ScriptedGoogle.Reply(body: #"{"orderId":"\#(order)","purchaseToken":"token-1"}"#))
+        store.answer(
+            "purchases/subscriptionsv2/tokens/token-1",
+            ScriptedGoogle.subscription(
+                order: order, start: start, end: TestBundle.now.advanced(by: .seconds(86_400 * 30))))
+        try await TestBundle.withServer(
+            apps: [], store: store, googleApps: [try ScriptedGoogle.configured()]
+        ) { server async throws in
+            let support = try await server.client(with: .operate)
+            let asked = try await support.post([], to: "/orders/\(order)")
+            let questions = store.requests.count
+            let known = try await support.post([], to: "/orders/\(order)")
+            let after = store.requests.count
+            let apple = try await support.post([], to: "/orders/MK5TTTVWJH")
+            var statuses: Set<Int> = []
+            // Known ones are counted, too, and this asks nobody.
+            for _ in 0..<200 where !statuses.contains(429) {
+                statuses.insert(try await support.post([], to: "/orders/\(order)").status)
+            }
+
+            #expect(asked.status == 200 && asked.json["projected"] as? Bool == true, "\(asked.body)")
+            #expect(known.status == 200 && after == questions, "\(known.body)")
+            #expect(known.body.contains(#""originalTransactionId":"token-1""#) && !known.body.contains("position"))
+            #expect(apple.status == 404 && apple.json["field"] as? String == "app", "\(apple.body)")
+            #expect(statuses == [200, 429])
+        }
+    }
+
     @Test("the command prints the purchases of an order, or why there is none")
     func command() async throws {
         try await WriteCommandBundle.with { bundle in

@@ -54,7 +54,9 @@ struct RefundReviewTests {
                 google: (
                     GoogleClient(transport: store, clock: storeClock, random: { 0 }, logger: logger),
                     [try ScriptedGoogle.configured()]
-                ), log: ConsumptionLog(pool: pool), leadership: leadership, clock: storeClock, random: { 0 },
+                ), log: ConsumptionLog(pool: pool),
+                writes: WriteLog(pool: pool, appender: server.appender), leadership: leadership, clock: storeClock,
+                random: { 0 },
                 logger: logger)
             let sent: Result<Int, any Error>
             do {
@@ -131,6 +133,46 @@ struct RefundReviewTests {
         }
     }
 
+    /// What was sent or stated, and what Google said to it.
+    private static func writes(_ bundle: Bundle) async throws -> [String] {
+        try await bundle.server.sql(
+            """
+            select
+              concat_ws(
+                ' ', kind, facts #>> '{write,transactionId}', facts #>> '{write,by}', facts #>> '{write,answer,result}',
+                facts #>> '{write,consumption,refundPreference}'
+              )
+            from subledger.event
+            where source = 'operator'
+            order by position
+            """)
+    }
+
+    @Test("what is sent, by whom, and what Google says to it are events: one request, however often it is sent")
+    func events() async throws {
+        try await Self.with { bundle in
+            try await bundle.ask()
+            _ = try await bundle.server.owner.put(Self.declining, to: Self.policy)
+            bundle.store.answer(Self.path, ScriptedGoogle.error(503, "backendError"))
+            var sent = 0
+            for minutes in [0, 60, 180] {
+                bundle.clock.set(bundle.clock.now.advanced(by: .seconds(minutes * 60)))
+                sent += try await bundle.round()
+            }
+            let failed = try await Self.writes(bundle)
+            bundle.store.answer(Self.path, ScriptedGoogle.Reply(body: ""))
+            bundle.clock.set(bundle.clock.now.advanced(by: .seconds(5 * 3600)))
+            _ = try await bundle.round()
+            let accepted = try await Self.writes(bundle)
+            let problem = try await CustomerRoutesTests.problem(bundle.server.database)
+
+            #expect(sent == 3)
+            #expect(failed == ["write_request GPA.1 policy DECLINE"])
+            #expect(accepted == failed + ["write_answer GPA.1 policy accepted DECLINE"])
+            #expect(problem == nil)
+        }
+    }
+
     @Test("without a policy and without an answer, and without consent, nothing is sent")
     func consent() async throws {
         try await Self.with { bundle in
@@ -143,6 +185,7 @@ struct RefundReviewTests {
             #expect(stated.status == 200, "\(stated.body)")
             #expect(before == 0 && after == 0 && bundle.told.isEmpty)
             #expect(try await bundle.state() == "no_consent")
+            #expect(try await Self.writes(bundle).isEmpty)
         }
     }
 
@@ -230,6 +273,7 @@ struct RefundReviewTests {
             let after = try await bundle.round()
 
             #expect(before == 0 && after == 1 && bundle.told == [Self.told])
+            #expect(try await Self.writes(bundle).count == 2)
             #expect(unknown.json["state"] as? String == "waiting" && unknown.json["productId"] == nil)
         }
         try await Self.with(isKnown: false) { bundle in
@@ -238,6 +282,10 @@ struct RefundReviewTests {
             let sent = try await bundle.round()
 
             #expect(stated.status == 200 && sent == 1 && bundle.told == [Self.told])
+            #expect(
+                try await Self.writes(bundle) == [
+                    "write_request GPA.1 backend DECLINE", "write_answer GPA.1 backend accepted DECLINE",
+                ])
         }
     }
 
@@ -276,6 +324,10 @@ struct RefundReviewTests {
 
             #expect(sent == [2, 0])
             #expect(bundle.told.count == 1)
+            #expect(
+                try await Self.writes(bundle) == [
+                    "write_request GPA.1 backend DECLINE", "write_answer GPA.1 backend refused DECLINE",
+                ])
             #expect(first.json["state"] as? String == "refused", "\(first.body)")
             #expect(second.body.contains("no pendingRefundToken"), "\(second.body)")
         }
@@ -323,6 +375,9 @@ struct RefundReviewTests {
             #expect(bundle.told == [Self.told])
             #expect(again.status == 409 && again.body.contains("Google has accepted another answer"), "\(again.body)")
             #expect(last.body.contains("accepted by Google"), "\(last.body)")
+            // The person who answered.
+            let writes = try await Self.writes(bundle)
+            #expect(writes.count == 2 && writes.allSatisfy { $0.contains("(token ") }, "\(writes)")
         }
     }
 }

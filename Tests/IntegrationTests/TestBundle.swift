@@ -42,6 +42,8 @@ struct TestBundle {
     /// All routes of the console, in the same form.
     let pages: [String]
     let logs: LogRecorder
+    /// That of the listeners.
+    let appender: Appender
 
     /// Runs the test with a server, and stops the server afterwards.
     ///
@@ -160,6 +162,8 @@ struct TestBundle {
                 policies: ConsumptionPolicies(pool: editor),
                 apps: refundApps, now: now),
             offers: OfferRoutes(keys: apps.serverAPIKeys, now: now),
+            orders: OrderRoutes(reader: ConsoleReader(pool: reader), log: log, stores: acts.stores),
+            writes: WriteRoutes(subscriptions: SubscriptionReader(pool: reader), stores: acts.stores, now: now),
             webhooks: WebhookRoutes(admin: endpoints),
             changes: ChangeReader(pool: reader), signal: signal, console: console, metrics: registry,
             health: health + [.database(log)], now: now, logger: logger)
@@ -199,7 +203,7 @@ struct TestBundle {
                 database: database, apple: HTTPClient(port: try await first(publicPort.stream), patience: patience),
                 backend: HTTPClient(port: port, token: token, patience: patience),
                 owner: HTTPClient(port: port, token: try await Self.token(.admin, database), patience: patience),
-                operations: operations, pages: pages, logs: logs)
+                operations: operations, pages: pages, logs: logs, appender: appender)
             try await test(bundle)
             outcome = .success(())
         } catch {

@@ -13,7 +13,7 @@ package struct Attribute: Sendable {
     /// The attributes whose value may be any text.
     package enum TextName: String, Sendable {
         case id, title, name, value, type, lang, role, scope, datetime, placeholder, method, autocomplete, rel, charset
-        case content, colspan, tabindex, step, rows, maxlength, list
+        case content, colspan, tabindex, step, rows, maxlength, list, enctype
         case `for`, `class`
         case accept = "accept-charset"
         case label = "aria-label"

@@ -117,6 +117,8 @@ extension StoreWrite.Change {
         case .revoke(_, let isProrated): "End access, with a refund of \(isProrated ? "the rest" : "the period")"
         case .defer(_, let number, _): "Move the next charge by \(days(number))"
         case .refund(_, let orderId, let revokes): "Refund order \(orderId), access \(revokes ? "ends" : "stays")"
+        case .answerRefund(let subject, let content):
+            "Answer about a refund of \(subject.transactionId): \(content.preference?.words ?? "no preference")"
         }
     }
 
@@ -130,7 +132,7 @@ extension StoreWrite.Change {
         case .revoke(_, let isProrated): own = [("refund", isProrated ? "prorated" : "full")]
         case .defer(_, let number, let etag): own = [("days", "\(number)"), ("etag", etag)]
         case .refund(_, _, let revokes): own = [("revokes", revokes ? "yes" : "no")]
-        case .extendAll: return nil
+        case .extendAll, .answerRefund: return nil
         }
         return [("act", action.rawValue)] + own
     }
@@ -139,8 +141,12 @@ extension StoreWrite.Change {
 extension StoreWrite {
     /// What came of it. Unknown is not done.
     var answerWords: String {
-        guard let answer else { return "no answer yet, so the store may or may not have made it" }
+        guard let answer else {
+            return change.action == .answerRefund
+                ? "stated; no answer of the store yet" : "no answer yet, so the store may or may not have made it"
+        }
         switch answer.result {
+        case .accepted where change.action == .answerRefund: return "accepted by the store"
         case .accepted:
             return "made" + (answer.effectiveDate.map { ", access until \($0.longText)" } ?? "")
         case .refused:

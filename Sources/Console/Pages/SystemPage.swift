@@ -115,6 +115,11 @@ package struct SystemPage: ConsolePage {
             }
         }
         for table in tables { table.write(on: address, to: &html) }
+        html.element("p", [.class("muted")]) { html in
+            html.text("Moving here from another service? ")
+            html.link("Compare access", frame.here(Address("compare")))
+            html.text(" before you switch.")
+        }
     }
 
     private var alerts: [(sentence: String, command: String?)] {

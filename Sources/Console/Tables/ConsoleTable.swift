@@ -50,6 +50,8 @@ package struct ConsoleTable: Sendable {
     let sql: String?
     /// Most rows on one page; the CSV has all.
     let rowsMax: Int
+    /// Whether its CSV has an address. The answer to a form has none.
+    let hasFile: Bool
 
     /// A page with five tables of these, their links and a picture has less than 100 KB.
     package static let rowsMax = 25
@@ -58,7 +60,7 @@ package struct ConsoleTable: Sendable {
 
     package init(
         _ name: String, caption: String, columns: [Column], rows: [[Cell]], empty: String, sql: String? = nil,
-        rowsMax: Int = Self.rowsMax
+        rowsMax: Int = Self.rowsMax, hasFile: Bool = true
     ) {
         self.name = name
         self.caption = caption
@@ -67,6 +69,7 @@ package struct ConsoleTable: Sendable {
         self.empty = empty
         self.sql = sql
         self.rowsMax = rowsMax
+        self.hasFile = hasFile
     }
 }
 
@@ -76,7 +79,7 @@ extension ConsoleTable {
         html.element("div", [.class("table")]) { html in
             html.element("div", [.class("caption")]) { html in
                 html.element("h2", [.text(.id, "\(name)-caption")], text: caption)
-                if !rows.isEmpty {
+                if !rows.isEmpty, hasFile {
                     html.link(
                         "CSV", page.with("skip", nil).with("csv", name), [.text(.label, "\(caption) as CSV")])
                 }

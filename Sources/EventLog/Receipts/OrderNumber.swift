@@ -57,6 +57,14 @@ package enum OrderOutcome: Sendable {
     /// No usable answer: whether the order exists is not known.
     case unavailable
 
+    /// Whether the answer says that there is no such purchase; asking again changes nothing.
+    package var isFinal: Bool {
+        switch self {
+        case .noPurchase, .notOfApp, .refused, .unverified: true
+        case .found, .pending, .keyRejected, .unavailable: false
+        }
+    }
+
     /// In words; nil if the purchases were found.
     package func problem(_ number: OrderNumber, of app: String) -> String? {
         let order = "order \(number.text)"

@@ -66,6 +66,29 @@ package struct WriteLog: Sendable {
         }.get()
     }
 
+    /// Appends a request that is sent several times, unless the log has it. Durable when this returns.
+    ///
+    /// - Parameter isFirst: Whether it was never sent. If it was, and it is about no known subscription, the log has it.
+    /// - Returns: The request, by whom the log says.
+    /// - Throws: ``ReadError``, ``AppendError``: then it must not be sent.
+    package func noted(
+        _ request: StoreWrite, isFirst: Bool, in stream: StreamKey, receivedAt: Instant
+    ) async throws -> StoreWrite {
+        if let subject = request.change.originalTransactionId {
+            let known = try await writes(about: subject, in: stream).first {
+                $0.write.requestIdentifier == request.requestIdentifier
+            }
+            if let known {
+                return StoreWrite(
+                    request.change, requestIdentifier: request.requestIdentifier, by: known.write.by,
+                    reason: known.write.reason)
+            }
+        } else if !isFirst {
+            return request
+        }
+        return try await append(request, in: stream, receivedAt: receivedAt).get().write
+    }
+
     /// Appends the store's answer to a request. Durable when this returns.
     package func finish(
         _ answered: StoreWrite, in stream: StreamKey, receivedAt: Instant

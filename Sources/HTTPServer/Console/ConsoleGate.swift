@@ -50,23 +50,36 @@ struct ConsoleGate: Sendable {
     /// The fields of a form of a session.
     ///
     /// - Throws: ``ConsoleProblem`` with status 403 if the form is not one of the session's.
-    func form(of request: Request, in session: ConsoleSession) async throws -> ConsoleQuery {
-        let fields = try await fields(of: request)
-        guard let csrf = fields.last(where: { $0.name == "csrf" })?.value, session.matches(csrf: csrf) else {
+    func form(
+        of request: Request, in session: ConsoleSession, bytesMax: Int = Limits.consoleFormBytesMax
+    ) async throws -> ConsoleQuery {
+        let form = try await form(of: request, bytesMax: bytesMax)
+        guard let csrf = try form.text("csrf"), session.matches(csrf: csrf) else {
             throw ConsoleProblem(.forbidden, "Not done", "The form is not of this session. Open the page again.")
         }
-        return ConsoleQuery(form: fields)
+        return form
     }
 
     /// - Throws: ``ConsoleProblem`` with status 403 if another site sent the form.
-    private func fields(of request: Request) async throws -> [(name: String, value: String)] {
+    private func form(
+        of request: Request, bytesMax: Int = Limits.consoleFormBytesMax
+    ) async throws -> ConsoleQuery {
         let host = request.head.authority
         // A page of plain HTTP is not one of a console with TLS: anybody on the way can write it.
         let scheme = transport == .tls ? "https" : "http"
         guard let host, request.headers[.origin] == "\(scheme)://\(host)" else {
             throw ConsoleProblem(.forbidden, "Not done", "The form was not sent from this page.")
         }
-        return try await bodies.withBody(of: request, bytesMax: Limits.consoleFormBytesMax) { FormFields.parse($0) }
+        let boundary = request.headers[.contentType].flatMap { MultipartForm.boundary($0) }
+        return try await bodies.withBody(of: request, bytesMax: bytesMax) { body in
+            guard let boundary else { return ConsoleQuery(form: FormFields.parse(body)) }
+            guard let parts = MultipartForm.parse(body, boundary: boundary) else {
+                throw ConsoleProblem(.badRequest, "Not done", "The form cannot be read: its parts are incomplete.")
+            }
+            return ConsoleQuery(
+                form: parts.filter { !$0.isFile }.map { ($0.name, String(decoding: $0.content, as: UTF8.self)) },
+                files: parts.filter(\.isFile).map { ($0.name, Array($0.content)) })
+        }
     }
 
     // MARK: - Login
@@ -81,7 +94,7 @@ struct ConsoleGate: Sendable {
 
     func login(_ request: Request) async throws -> Response {
         guard transport != .exposed else { return Self.exposed }
-        let form = ConsoleQuery(form: try await fields(of: request))
+        let form = try await form(of: request)
         guard let secret = try await session(form) else {
             count("refused")
             try await Task.sleep(for: pause)

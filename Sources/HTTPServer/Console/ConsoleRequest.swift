@@ -48,14 +48,24 @@ struct ConsoleRequest: Sendable {
 /// The parameters of a page. Forms send empty fields, which count as absent.
 struct ConsoleQuery: Sendable {
     private let values: [(name: String, value: String)]
+    /// The contents of the files of a form.
+    private let files: [(name: String, content: [UInt8])]
 
     init(_ request: Request) {
+        files = []
         // Forms write a space as "+", which the framework's parameters leave as it is.
         values = FormFields.parse(Array((request.uri.query ?? "").utf8))
     }
 
-    init(form: [(name: String, value: String)]) {
+    init(form: [(name: String, value: String)], files: [(name: String, content: [UInt8])] = []) {
         values = form
+        self.files = files
+    }
+
+    /// The content of a file, or else of a text field that may be as long as the form; empty if there is neither.
+    func content(file: String, text: String) -> [UInt8] {
+        if let content = files.last(where: { $0.name == file })?.content, !content.isEmpty { return content }
+        return Array((values.last { $0.name == text }?.value ?? "").utf8)
     }
 
     func text(_ name: String) throws(ConsoleProblem) -> String? {

@@ -71,11 +71,8 @@ extension ConsoleRoutes {
             var isKnown = true
             for app in apps {
                 let outcome = try await stores.find(number, of: app)
-                switch outcome {
-                case .found(let answer): return try await show(answer, of: number, visit)
-                case .pending, .unavailable, .keyRejected: isKnown = false
-                case .noPurchase, .notOfApp, .refused, .unverified: break
-                }
+                if case .found(let answer) = outcome { return try await show(answer, of: number, visit) }
+                isKnown = isKnown && outcome.isFinal
                 problems += outcome.problem(number, of: app).map { [$0] } ?? []
             }
             throw ConsoleProblem(

@@ -170,6 +170,14 @@ package struct ConsoleRoutes: Sendable {
         } page: { visit, _ in
             try await system(visit)
         }
+        get("/console/compare", routes) { _ in
+            Address("compare")
+        } page: { visit, _ in
+            .page(comparison(nil, problem: nil, visit))
+        }
+        console.post("/console/compare") { request, _ in
+            await posting(request) { session in try await compare(request, session) }
+        }
         get("/console/**", routes) { _ in
             Address()
         } page: { visit, _ in
@@ -301,16 +309,26 @@ package struct ConsoleRoutes: Sendable {
         at address: Address,
         _ change: (ConsoleQuery, ConsoleRequest) async throws -> Response
     ) async throws -> Response {
-        let form = try await gate.form(of: request, in: session)
-        let visit = try await visit(
-            form, session, address: address,
-            preferences: ConsolePreferences(ConsoleGate.cookie(ConsolePreferences.cookie, of: request)))
-        do {
+        try await answering(request, session, at: address) { form, visit in
             guard session.scope.includes(scope) else {
                 throw ConsoleProblem(
                     .forbidden, "Not changed", "Changing \(what) needs a token of scope \(scope.rawValue).")
             }
             return try await change(form, visit)
+        }
+    }
+
+    /// Answers a form of a session.
+    func answering(
+        _ request: Request, _ session: ConsoleSession, bytesMax: Int = Limits.consoleFormBytesMax,
+        at address: Address, _ answer: (ConsoleQuery, ConsoleRequest) async throws -> Response
+    ) async throws -> Response {
+        let form = try await gate.form(of: request, in: session, bytesMax: bytesMax)
+        let visit = try await visit(
+            form, session, address: address,
+            preferences: ConsolePreferences(ConsoleGate.cookie(ConsolePreferences.cookie, of: request)))
+        do {
+            return try await answer(form, visit)
         } catch let problem as ConsoleProblem {
             return Self.response(problem, in: visit.frame)
         }

@@ -16,9 +16,8 @@ struct StoreAct: Sendable {
     var etag: String?
 
     init(_ form: ConsoleQuery, _ subscription: Subscription) throws {
-        let names: [StoreWrite.Action] =
-            subscription.currentPurchase == nil ? [.extend, .setAccountToken] : [.cancel, .revoke, .defer, .refund]
-        guard let action = try form.text("act").flatMap(StoreWrite.Action.init(rawValue:)), names.contains(action)
+        guard let action = try form.text("act").flatMap(StoreWrite.Action.init(rawValue:)),
+            Self.actions(of: subscription).contains(action)
         else {
             throw ConsoleProblem(.badRequest, "Bad request", "The store of this subscription makes no such change.")
         }
@@ -29,6 +28,44 @@ struct StoreAct: Sendable {
         isProrated = try form.text("refund") == "prorated"
         revokes = try form.text("revokes") == "yes"
         etag = try form.text("etag")
+    }
+
+    /// Reads the members that the log has of a change.
+    init(_ json: JSONValue, _ subscription: Subscription) throws(RequestQuery.Malformed) {
+        let names = Self.actions(of: subscription)
+        guard let action = json.string("action").flatMap(StoreWrite.Action.init(rawValue:)), names.contains(action)
+        else {
+            let all = names.map(\.rawValue).joined(separator: ", ")
+            throw RequestQuery.Malformed(problem: "action must be one of \(all) for this subscription", field: "action")
+        }
+        self.action = action
+        days = Self.number(action == .defer ? "deferByDays" : "extendByDays", of: json)
+        let code = Self.number("extendReasonCode", of: json)
+        guard let reason = StoreWrite.ExtensionReason.allCases.first(where: { $0.code == code }) else {
+            throw RequestQuery.Malformed(problem: "extendReasonCode must be from 0 to 3", field: "extendReasonCode")
+        }
+        self.code = reason
+        token = json.string("appAccountToken")?.lowercased() ?? ""
+        let refund = json.string("refund")
+        guard action != .revoke || ["full", "prorated"].contains(refund) else {
+            throw RequestQuery.Malformed(problem: "refund must be full or prorated", field: "refund")
+        }
+        isProrated = refund == "prorated"
+        let revoke = json.bool("revoke")
+        guard action != .refund || revoke != nil else {
+            throw RequestQuery.Malformed(problem: "revoke must be true or false", field: "revoke")
+        }
+        revokes = revoke == true
+        etag = json.string("etag")
+    }
+
+    private static func number(_ name: StaticString, of json: JSONValue) -> Int {
+        json[name]?.int64.flatMap { Int(exactly: $0) } ?? 0
+    }
+
+    /// What the store of a subscription can be asked for.
+    private static func actions(of subscription: Subscription) -> [StoreWrite.Action] {
+        subscription.currentPurchase == nil ? [.extend, .setAccountToken] : [.cancel, .revoke, .defer, .refund]
     }
 
     var needsEtag: Bool { action == .defer && etag == nil }
@@ -74,6 +111,7 @@ struct StoreAct: Sendable {
     var title: String {
         switch action {
         case .extend, .extendAll: "Extend the subscription by \(span)"
+        case .answerRefund: "Answer about a refund"
         case .setAccountToken: "Set the account token"
         case .cancel: "Stop the renewal"
         case .revoke: "End access now, with a refund"
@@ -95,6 +133,7 @@ struct StoreAct: Sendable {
         }
         effects.append("As far as the ledger knows, it is \(subscription.status(at: now).rawValue)\(end ?? "").")
         switch action {
+        case .answerRefund: break
         case .extend, .extendAll:
             effects.append("Apple moves the end of the current period by \(span), and family members follow.")
         case .setAccountToken:
@@ -123,7 +162,7 @@ struct StoreAct: Sendable {
         case .extend, .extendAll: "An extension cannot be undone, and Apple accepts two in 365 days."
         case .revoke, .refund: "A refund cannot be undone."
         case .defer: "A charge that was moved cannot be moved back."
-        case .setAccountToken, .cancel: nil
+        case .setAccountToken, .cancel, .answerRefund: nil
         }
     }
 

@@ -14,6 +14,10 @@ package protocol StoreActs: Sendable {
     /// - Parameter app: One of ``apps(for:)``.
     /// - Throws: ``ReadError``, ``AppendError``.
     func find(_ number: OrderNumber, of app: String) async throws -> OrderOutcome
+    /// Records a request that the server sends later.
+    ///
+    /// - Throws: ``ReadError``, ``AppendError``.
+    func note(_ request: StoreWrite, in stream: StreamKey) async throws
     /// Asks for a change.
     ///
     /// - Throws: ``ReadError``, ``AppendError``: then the store was not asked.

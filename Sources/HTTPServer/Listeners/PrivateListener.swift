@@ -38,6 +38,8 @@ extension PrivateRoutes {
     ///   - handIns: The ways to hand purchases in.
     ///   - consumption: The answers to refund requests.
     ///   - offers: Signs that customers may use offers.
+    ///   - orders: Finds the purchases of orders.
+    ///   - writes: Asks the stores for changes.
     ///   - webhooks: The endpoints to which changes are delivered.
     ///   - console: The console for people.
     ///   - health: What the server's readiness depends on.
@@ -45,7 +47,9 @@ extension PrivateRoutes {
         tokens: TokenCache, appGate: AppGate? = nil, browsers: BrowserAccess = BrowserAccess(), log: LogReader,
         subscriptions: SubscriptionReader,
         products: ProductStore, customers: CustomerReader, links: LinkService?, headKey: HeadKey?,
-        handIns: HandInSources, consumption: ConsumptionRoutes, offers: OfferRoutes, webhooks: WebhookRoutes,
+        handIns: HandInSources, consumption: ConsumptionRoutes, offers: OfferRoutes, orders: OrderRoutes,
+        writes: WriteRoutes,
+        webhooks: WebhookRoutes,
         changes: ChangeReader, signal: ChangeSignal, console: ConsoleRoutes,
         metrics: MetricsRegistry, health: [HealthCheck], now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
@@ -69,6 +73,8 @@ extension PrivateRoutes {
         ChangeRoutes(changes: changes, signal: signal, now: now).add(to: self)
         consumption.add(to: self)
         offers.add(to: self)
+        orders.add(to: self)
+        writes.add(to: self)
         webhooks.add(to: self)
         ProductRoutes(products: products).add(to: self)
         console.add(to: self)

@@ -49,11 +49,14 @@ package struct SubscriptionWrite: Sendable, Hashable {
                 $0.write.requestIdentifier == write.requestIdentifier && $0.write.change == write.change
             }
             let known = earlier.map { writes.remove(at: $0) }
-            // An answer ends the request before it.
+            // An answer ends the request before it. A change that was made stays made, whatever the store says to the same
+            // request of another person at that moment.
             let askedAt = write.answer == nil ? receivedAt : known?.askedAt ?? receivedAt
+            let isMade = known?.write.answer?.result == .accepted
             writes.append(
                 SubscriptionWrite(
-                    askedAt: askedAt, write: write, positions: (known?.positions ?? []) + [position]))
+                    askedAt: askedAt, write: isMade ? known?.write ?? write : write,
+                    positions: (known?.positions ?? []) + [position]))
         }
         return writes
     }

@@ -59,11 +59,13 @@ package struct PollerServices {
 extension ConsumptionSender {
     /// Answers what both stores ask.
     package convenience init(
-        apps: [App], googleApps: [GoogleApp], store: StoreServices, database: Database, elector: Elector, logger: Logger
+        apps: [App], googleApps: [GoogleApp], store: StoreServices, appender: Appender, database: Database,
+        elector: Elector, logger: Logger
     ) {
         self.init(
             client: store.api, apps: apps, google: (store.google, googleApps),
             log: ConsumptionLog(pool: database.pool(for: .asking, logger: logger)),
+            writes: WriteLog(pool: database.pool(for: .asking, logger: logger), appender: appender),
             leadership: StreamLeadership(elector, for: .refunds), clock: store.clock, logger: logger)
     }
 }

@@ -99,6 +99,8 @@ package struct PrivateServices {
                     requests: ConsumptionLog(pool: pool), answers: consumption,
                     policies: ConsumptionPolicies(pool: productPool), apps: refundApps, now: now),
                 offers: OfferRoutes(keys: signingKeys, now: now),
+                orders: OrderRoutes(reader: ConsoleReader(pool: pool), log: log, stores: storeActs),
+                writes: WriteRoutes(subscriptions: subscriptions, stores: storeActs, now: now),
                 webhooks: WebhookRoutes(admin: endpoints),
                 changes: ChangeReader(pool: pool), signal: changes, console: console, metrics: metrics, health: health,
                 now: now, logger: logger)

@@ -65,8 +65,8 @@ package struct Server {
             store = asking
             if roles.contains(.poller) {
                 refunds = ConsumptionSender(
-                    apps: apps, googleApps: googleApps, store: asking, database: database, elector: elector,
-                    logger: logger)
+                    apps: apps, googleApps: googleApps, store: asking, appender: appending.appender,
+                    database: database, elector: elector, logger: logger)
             }
             if roles.contains(.poller), !googleApps.isEmpty {
                 google = GoogleServices(

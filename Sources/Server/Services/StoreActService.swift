@@ -40,6 +40,10 @@ package struct StoreActService: StoreActs {
         return await writer.etag(of: token, of: app)
     }
 
+    package func note(_ request: StoreWrite, in stream: StreamKey) async throws {
+        try await writer.note(request, in: stream)
+    }
+
     package func ask(_ request: StoreWrite, in stream: StreamKey) async throws -> StoreActOutcome {
         let outcome: StoreWriter.Outcome
         switch request.change {
@@ -48,6 +52,7 @@ package struct StoreActService: StoreActs {
                 return .impossible
             }
             outcome = try await writer.write(request, isIdentifierChosen: false, of: app, in: stream)
+        case .answerRefund: return .impossible
         case .cancel, .revoke, .defer, .refund:
             guard let app = googleApp(stream.app) else { return .impossible }
             outcome = try await writer.write(request, of: app, in: stream)

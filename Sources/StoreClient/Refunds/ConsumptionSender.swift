@@ -16,6 +16,7 @@ package final class ConsumptionSender: Sendable {
     private let google: GoogleClient?
     private let places: [(stream: StreamKey, place: Place)]
     private let log: ConsumptionLog
+    private let writes: WriteLog
     private let leadership: StreamLeadership
     private let clock: StoreClock
     private let random: @Sendable () -> Double
@@ -28,11 +29,12 @@ package final class ConsumptionSender: Sendable {
     ///   - apps: Those without a key are left out.
     ///   - google: Apps without credentials are left out.
     ///   - log: With the rights of `subledger_poller`.
+    ///   - writes: Records what is sent, and what the stores say to it.
     ///   - leadership: For refunds.
     ///   - random: Returns numbers from 0 up to but excluding 1, for the pauses after failures.
     package init(
         client: ServerAPIClient, apps: [App], google: (client: GoogleClient, apps: [GoogleApp])? = nil,
-        log: ConsumptionLog, leadership: StreamLeadership, clock: StoreClock,
+        log: ConsumptionLog, writes: WriteLog, leadership: StreamLeadership, clock: StoreClock,
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
         metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
     ) {
@@ -46,6 +48,7 @@ package final class ConsumptionSender: Sendable {
                 }
             } + googleApps.map { (StreamKey(app: $0.packageName, environment: .unknown), .google($0)) }
         self.log = log
+        self.writes = writes
         self.leadership = leadership
         self.clock = clock
         self.random = random
@@ -151,7 +154,8 @@ package final class ConsumptionSender: Sendable {
                 try await record(.refused, "contradicts the purchase: \(error.field)", request, answer)
                 return
             }
-            try await record(await client.ask(call, app: app, host: host, priority: .handIn), request, answer)
+            let write = try await noted(request, answer)
+            try await record(await client.ask(call, app: app, host: host, priority: .handIn), request, answer, write)
         case .google(let app):
             guard let google else { return }
             guard let token = request.pendingRefundToken else {
@@ -160,16 +164,37 @@ package final class ConsumptionSender: Sendable {
             }
             let call = PlayRequest.reviewRefund(
                 of: request.purchase.transactionId, token: token, content, of: app.packageName)
-            try await record(await google.ask(call, app: app, priority: .handIn), request, answer)
+            let write = try await noted(request, answer)
+            try await record(await google.ask(call, app: app, priority: .handIn), request, answer, write)
+        }
+    }
+
+    /// The answer as the log has it before it is sent.
+    private func noted(
+        _ request: RefundRequest, _ answer: RefundRequest.Answer
+    ) async throws(ReadError) -> StoreWrite? {
+        guard let write = request.write else { return nil }
+        do {
+            return try await writes.noted(
+                write, isFirst: answer.attempts == 0, in: request.stream, receivedAt: clock.date())
+        } catch let error as ReadError {
+            throw error
+        } catch {
+            throw .unavailable
         }
     }
 
     private func record<Value, Refusal: CustomStringConvertible>(
-        _ outcome: StoreOutcome<Value, Refusal>, _ request: RefundRequest, _ answer: RefundRequest.Answer
+        _ outcome: StoreOutcome<Value, Refusal>, _ request: RefundRequest, _ answer: RefundRequest.Answer,
+        _ write: StoreWrite?
     ) async throws(ReadError) {
         switch outcome {
-        case .answered: try await record(.accepted, nil, request, answer)
-        case .refused(let refusal): try await record(.refused, refusal.description, request, answer)
+        case .answered:
+            try await finish(write, StoreWrite.Answer(.accepted), request)
+            try await record(.accepted, nil, request, answer)
+        case .refused(let refusal):
+            try await finish(write, StoreWrite.Answer(.refused, problem: refusal.description), request)
+            try await record(.refused, refusal.description, request, answer)
         case .rejected:
             try await record(.pending, "key_rejected", request, answer, pause: Limits.keyRejectedPause)
         case .unreadable(let label): try await record(.pending, label, request, answer)
@@ -177,6 +202,15 @@ package final class ConsumptionSender: Sendable {
         case .unavailable(let reason, let retryAfter):
             try await record(.pending, reason.rawValue, request, answer, pause: retryAfter)
         }
+    }
+
+    /// Appends what the store said. If that fails, the answer is sent again, which the stores ignore.
+    private func finish(
+        _ write: StoreWrite?, _ said: StoreWrite.Answer, _ request: RefundRequest
+    ) async throws(ReadError) {
+        guard let write else { return }
+        let appended = await writes.finish(write.answered(said), in: request.stream, receivedAt: clock.date())
+        guard case .success = appended else { throw .unavailable }
     }
 
     /// - Parameter pause: Shortest pause before the next attempt, if the answer is still pending.

@@ -79,6 +79,13 @@ package struct StoreWriter: Sendable {
         }
     }
 
+    /// Appends what a person states, and what is sent later.
+    ///
+    /// - Throws: ``ReadError``, ``AppendError``.
+    package func note(_ request: StoreWrite, in stream: StreamKey) async throws {
+        _ = try await log.noted(request, isFirst: true, in: stream, receivedAt: clock.date())
+    }
+
     /// What Google says of a purchase before it is changed: the state to which a change refers. Nil if there is no answer.
     package func etag(of token: PurchaseToken, of app: GoogleApp) async -> String? {
         let request = PlayRequest.subscription(token, of: app.packageName)
@@ -117,7 +124,7 @@ package struct StoreWriter: Sendable {
         case .defer(let subject, let days, let etag):
             PurchaseToken(subject.purchaseToken).map { .defer($0, days: days, etag: etag, of: package) }
         case .refund(_, let orderId, let revokes): .refund(orderId, revokes: revokes, of: package)
-        case .extend, .extendAll, .setAccountToken: nil
+        case .extend, .extendAll, .setAccountToken, .answerRefund: nil
         }
     }
 
@@ -143,7 +150,8 @@ package struct StoreWriter: Sendable {
             return Self.answer(await client.ask(request, app: app, host: host, priority: .handIn)) { _ in
                 StoreWrite.Answer(.accepted)
             }
-        case .cancel, .revoke, .defer, .refund: return StoreWrite.Answer(.refused, problem: "not_for_apple")
+        case .cancel, .revoke, .defer, .refund, .answerRefund:
+            return StoreWrite.Answer(.refused, problem: "not_for_apple")
         }
     }
 

@@ -41,6 +41,11 @@ extension StoreWrite {
             writer.member("originalTransactionId", id)
             writer.member("orderId", orderId)
             writer.member("revoke", revokes)
+        case .answerRefund(let subject, let content):
+            writer.member("originalTransactionId", subject.originalTransactionId)
+            writer.member("transactionId", subject.transactionId)
+            writer.key("consumption")
+            writer.object { content.writeMembers(to: &$0) }
         }
         writer.member("requestIdentifier", requestIdentifier)
         writer.member("by", by)
@@ -80,6 +85,14 @@ extension StoreWrite {
             change = .refund(
                 originalTransactionId: try json.required("originalTransactionId"),
                 orderId: try json.required("orderId"), revokes: json.bool("revoke") == true)
+        case .answerRefund:
+            guard let consumption = json["consumption"], let content = try? ConsumptionAnswer.read(consumption) else {
+                throw FactsError(member: "write.consumption")
+            }
+            change = .answerRefund(
+                RefundSubject(
+                    originalTransactionId: json.string("originalTransactionId"),
+                    transactionId: try json.required("transactionId")), content)
         }
         var answer: Answer?
         if let json = json["answer"] { answer = try Answer(json: json) }

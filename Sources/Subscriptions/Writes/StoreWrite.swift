@@ -26,6 +26,21 @@ package struct StoreWrite: Sendable, Hashable {
         case `defer`(PlaySubject, days: Int, etag: String)
         /// On Google Play: what was paid for an order is refunded, and its access stays or ends.
         case refund(originalTransactionId: String, orderId: String, revokes: Bool)
+        /// What a store is told about a purchase that its customer wants to return.
+        case answerRefund(RefundSubject, ConsumptionAnswer)
+    }
+
+    /// The purchase of a refund request.
+    package struct RefundSubject: Sendable, Hashable {
+        /// Nil if Google asks about an order that is not known.
+        package let originalTransactionId: String?
+        /// For Google, the id of the order.
+        package let transactionId: String
+
+        package init(originalTransactionId: String?, transactionId: String) {
+            self.originalTransactionId = originalTransactionId
+            self.transactionId = transactionId
+        }
     }
 
     /// A purchase on Google Play, of a subscription of the ledger.
@@ -51,6 +66,7 @@ package struct StoreWrite: Sendable, Hashable {
         case revoke
         case `defer`
         case refund
+        case answerRefund = "answer_refund"
     }
 
     package struct ExtensionTerms: Sendable, Hashable {
@@ -156,6 +172,7 @@ extension StoreWrite.Change {
         case .revoke: .revoke
         case .defer: .defer
         case .refund: .refund
+        case .answerRefund: .answerRefund
         }
     }
 
@@ -163,15 +180,16 @@ extension StoreWrite.Change {
     package var isAddition: Bool {
         switch self {
         case .extend, .extendAll, .defer: true
-        case .setAccountToken, .cancel, .revoke, .refund: false
+        case .setAccountToken, .cancel, .revoke, .refund, .answerRefund: false
         }
     }
 
-    /// The `originalTransactionId`; nil if it is about all subscriptions of a product.
+    /// The `originalTransactionId`; nil if it is about all subscriptions of a product, or about an unknown order.
     package var originalTransactionId: String? {
         switch self {
         case .extend(let id, _), .setAccountToken(let id, _), .refund(let id, _, _): id
         case .cancel(let subject), .revoke(let subject, _), .defer(let subject, _, _): subject.originalTransactionId
+        case .answerRefund(let subject, _): subject.originalTransactionId
         case .extendAll: nil
         }
     }

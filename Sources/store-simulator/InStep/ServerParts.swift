@@ -26,8 +26,8 @@ struct ServerParts: Sendable {
                 apps: plan.apps, store: store, verifier: server.verifier, appender: appending.appender,
                 database: database, elector: elector, auditWindows: 1, logger: simulation.logger)
         consumption = ConsumptionSender(
-            apps: plan.apps, googleApps: plan.googleApps, store: store, database: database, elector: elector,
-            logger: simulation.logger)
+            apps: plan.apps, googleApps: plan.googleApps, store: store, appender: appending.appender,
+            database: database, elector: elector, logger: simulation.logger)
         asking =
             plan.googleApps.isEmpty
             ? nil

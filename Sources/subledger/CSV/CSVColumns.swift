@@ -1,4 +1,4 @@
-import Foundation
+import Encoding
 
 /// The columns that the header line of a CSV file names, in any order.
 struct CSVColumns {
@@ -44,5 +44,5 @@ struct CSVColumns {
         return { name in places[name].map { Self.trimmed(record.fields[$0]) } ?? "" }
     }
 
-    static func trimmed(_ text: String) -> String { text.trimmingCharacters(in: .whitespaces) }
+    static func trimmed(_ text: String) -> String { CSVRecords.trimmed(text) }
 }

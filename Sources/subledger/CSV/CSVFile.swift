@@ -1,4 +1,6 @@
 import ArgumentParser
+import Encoding
+import Foundation
 import Server
 
 /// Reads CSV files of commands.
@@ -16,7 +18,7 @@ enum CSVFile {
         guard let bytes = InputFile.read(name) else {
             throw Malformed(description: "\(name): \(InputFile.unreadable)")
         }
-        if let problem = problem(bytes) { throw Malformed(description: "\(name): \(problem)") }
+        if let problem = CSVRecords.problem(bytes) { throw Malformed(description: "\(name): \(problem)") }
         do throws(CSVRecords.Malformed) {
             return try content(try CSVRecords.read(bytes))
         } catch {
@@ -24,14 +26,31 @@ enum CSVFile {
         }
     }
 
-    /// What files of other kinds begin with, which would give a strange error as text.
-    static func problem(_ bytes: some Sequence<UInt8>) -> String? {
-        let bytes = Array(bytes.prefix(4))
-        if bytes.starts(with: [0x50, 0x4B, 0x03, 0x04]) { return "is a ZIP archive: unpack it first" }
-        if bytes.starts(with: [0x1F, 0x8B]) { return "is compressed by gzip: unpack it first" }
-        if bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF]) {
-            return "is UTF-16: save it as UTF-8"
+    /// Adds the name of a file to the errors of reading it.
+    static func naming<Value>(_ name: String, _ content: () throws -> Value) throws -> Value {
+        do {
+            return try content()
+        } catch let error as CSVRecords.Malformed {
+            throw Malformed(description: "\(name):\(error.line): \(error.problem)")
+        } catch let error as TextRecords.OtherFormat {
+            throw Malformed(description: "\(name): \(error.problem)")
         }
-        return nil
+    }
+}
+
+extension TextRecords {
+    private static let chunkBytes = 1 << 20
+
+    /// Reads a file in parts, so that memory use does not depend on its size.
+    ///
+    /// - Parameter name: A path, or - for standard input.
+    init(file name: String) throws {
+        guard let handle = name == "-" ? FileHandle.standardInput : FileHandle(forReadingAtPath: name) else {
+            throw CSVFile.Malformed(description: "\(name): \(InputFile.unreadable)")
+        }
+        let attributes = name == "-" ? nil : try? FileManager.default.attributesOfItem(atPath: name)
+        try self.init(bytesCount: (attributes?[.size] as? NSNumber)?.int64Value) {
+            try handle.read(upToCount: Self.chunkBytes).map { Array($0) } ?? []
+        }
     }
 }

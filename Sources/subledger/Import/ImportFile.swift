@@ -15,7 +15,8 @@ struct ImportFile {
         let bytes: Int
     }
 
-    private var records: ImportRecords
+    private let name: String
+    private var records: TextRecords
     private let columns: Columns?
     private let apps: ImportRow.Apps
     private let environment: Environment
@@ -38,19 +39,16 @@ struct ImportFile {
     init(_ name: String, apps: ImportRow.Apps, environment: Environment) throws {
         self.apps = apps
         self.environment = environment
-        records = try ImportRecords(name)
-        guard records.format == .csv, let header = try records.next() else {
-            columns = nil
-            return
+        self.name = name
+        var records = try CSVFile.naming(name) { try TextRecords(file: name) }
+        columns = try CSVFile.naming(name) {
+            guard records.format == .csv, let header = try records.next() else { return nil }
+            return try Self.columns(header)
         }
-        do throws(CSVRecords.Malformed) {
-            columns = try Self.columns(header)
-        } catch {
-            throw CSVFile.Malformed(description: "\(name):\(error.line): \(error.problem)")
-        }
+        self.records = records
     }
 
-    private static func columns(_ header: ImportRecords.Record) throws(CSVRecords.Malformed) -> Columns {
+    private static func columns(_ header: TextRecords.Record) throws(CSVRecords.Malformed) -> Columns {
         let separators = [UInt8(ascii: ","), UInt8(ascii: ";"), UInt8(ascii: "\t")].map { separator in
             (separator, header.bytes.count { $0 == separator })
         }
@@ -72,7 +70,7 @@ struct ImportFile {
     ///
     /// - Throws: If the rest cannot be read as rows.
     mutating func next() throws -> Row? {
-        guard let record = try records.next() else { return nil }
+        guard let record = try CSVFile.naming(name, { try records.next() }) else { return nil }
         var customerId = ""
         let row = Result { () throws(ImportRow.Malformed) -> ImportRow in
             let fields = try fields(record.bytes)

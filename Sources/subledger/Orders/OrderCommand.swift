@@ -36,67 +36,32 @@ struct OrderCommand: AsyncParsableCommand {
     func run() async throws {
         guard let number = OrderNumber(number) else { return }
         try await reportingFailures {
-            let answers = try await OrderServices.with(store.merged) { lookup, reader in
-                try await find(number, lookup, reader)
+            let answer = try await OrderServices.with(store.merged) { lookup, reader in
+                try await OrderSearch(reader: reader, apps: lookup.apps(for: number)) { number, app in
+                    try await lookup.find(number, of: app)
+                }.purchases(of: number, app: app)
             }
-            for answer in answers { for line in answer.lines { print(line) } }
-            let found = answers.contains { !$0.lines.isEmpty }
-            guard !found else { return }
-            for answer in answers { printError("subledger: \(answer.problem?.text ?? "")") }
-            throw answers.compactMap({ $0.problem?.exitCode }).max { $0.rawValue < $1.rawValue } ?? ExitCode.dataError
+            switch answer {
+            case .found(let purchases, _): for purchase in purchases { print(Self.line(number, purchase)) }
+            case .notFound(let outcomes):
+                for (app, outcome) in outcomes { printError("subledger: \(outcome.problem(number, of: app) ?? "")") }
+                throw outcomes.map(\.outcome.exitCode).max { $0.rawValue < $1.rawValue } ?? ExitCode.dataError
+            case .noApp:
+                throw SettingError(
+                    description:
+                        "no app with a key for \(number.store.shop) is configured\(app.map { " as \($0)" } ?? "")")
+            }
         }
     }
 
-    /// What is known of the order in one app.
-    private struct Answer: Sendable {
-        var lines: [String] = []
-        var problem: (text: String, exitCode: ExitCode)?
-    }
-
-    private func find(
-        _ number: OrderNumber, _ lookup: OrderLookup, _ reader: ConsoleReader
-    ) async throws -> [Answer] {
-        let apps = lookup.apps(for: number).filter { app == nil || $0 == app }
-        if number.store == .google {
-            let known = try await reader.search(number.text).filter { app == nil || $0.app == app }
-            let lines = known.compactMap { hit -> String? in
-                guard case .customer(let id, _) = hit.target else { return nil }
-                return Self.line(number, app: hit.app, environment: hit.environment, id, position: nil)
-            }
-            if !lines.isEmpty { return [Answer(lines: lines)] }
-        }
-        guard !apps.isEmpty else {
-            throw SettingError(
-                description: "no app with a key for \(number.store.shop) is configured\(app.map { " as \($0)" } ?? "")")
-        }
-        var answers: [Answer] = []
-        for app in apps {
-            let outcome = try await lookup.find(number, of: app)
-            if case .found(let answer) = outcome {
-                answers.append(
-                    Answer(
-                        lines: answer.subscriptions.map { id in
-                            Self.line(
-                                number, app: app, environment: answer.stream.environment.rawValue, id,
-                                position: answer.position)
-                        }))
-            } else {
-                answers.append(Answer(problem: (outcome.problem(number, of: app) ?? "", outcome.exitCode)))
-            }
-        }
-        return answers
-    }
-
-    private static func line(
-        _ number: OrderNumber, app: String, environment: String, _ id: String, position: Int64?
-    ) -> String {
+    private static func line(_ number: OrderNumber, _ purchase: OrderSearch.Purchase) -> String {
         var writer = JSONWriter()
         writer.object { writer in
-            writer.member("app", app)
-            writer.member("environment", environment)
+            writer.member("app", purchase.app)
+            writer.member("environment", purchase.environment)
             writer.member("orderId", number.text)
-            writer.member("originalTransactionId", id)
-            writer.member("position", position)
+            writer.member("originalTransactionId", purchase.originalTransactionId)
+            writer.member("position", purchase.position)
         }
         return writer.text
     }

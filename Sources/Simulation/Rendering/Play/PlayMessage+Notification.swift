@@ -15,6 +15,9 @@ extension PlayMessage {
         return writer.bytes
     }
 
+    /// What the answer to a question about a charge-back repeats.
+    var refundReviewToken: String { "review-\(messageId)" }
+
     private var section: String {
         switch content {
         case .subscription: "subscriptionNotification"
@@ -44,7 +47,7 @@ extension PlayMessage {
             writer.member("refundType", isPartial ? 2 : 1)
         case .refundReview(let orderId, let account):
             writer.member("version", "1.0")
-            writer.member("pendingRefundToken", "review-\(messageId)")
+            writer.member("pendingRefundToken", refundReviewToken)
             writer.member("orderId", orderId)
             writer.member("refundReason", 7)
             writer.member("obfuscatedExternalAccountId", account.obfuscatedAccountId)

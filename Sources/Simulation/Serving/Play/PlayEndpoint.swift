@@ -12,6 +12,7 @@ package enum PlayEndpoint: String, Sendable, Hashable, CaseIterable {
     case voidedPurchases = "voided_purchases"
     case order
     case orders
+    case reviewRefund = "review_refund"
 
     /// Each has 3,000 requests per minute of its own.
     package enum Bucket: String, Sendable, Hashable, CaseIterable {
@@ -22,7 +23,7 @@ package enum PlayEndpoint: String, Sendable, Hashable, CaseIterable {
         switch self {
         case .subscriptionV2, .subscription, .acknowledgeSubscription: .subscriptions
         case .productV2, .product, .acknowledgeProduct, .consumeProduct: .oneTime
-        case .voidedPurchases, .order, .orders: .orders
+        case .voidedPurchases, .order, .orders, .reviewRefund: .orders
         }
     }
 
@@ -52,10 +53,14 @@ package enum PlayEndpoint: String, Sendable, Hashable, CaseIterable {
         case ("GET", 2) where path == ["purchases", "voidedpurchases"]: return Match(endpoint: .voidedPurchases)
         case ("GET", 1) where path == ["orders:batchGet"]: return Match(endpoint: .orders)
         case ("GET", 2) where path[0] == "orders": return Match(endpoint: .order, id: path[1])
+        case ("POST", 2) where path[0] == "orders" && path[1].hasSuffix(Self.reviewing):
+            return Match(endpoint: .reviewRefund, id: String(path[1].dropLast(Self.reviewing.count)))
         case ("POST", 4), ("POST", 5): return action(path)
         default: return nil
         }
     }
+
+    private static let reviewing = ":reviewrefund"
 
     private static func action(_ path: [String]) -> Match? {
         guard path[0] == "purchases", path[path.count - 2] == "tokens", let last = path.last,

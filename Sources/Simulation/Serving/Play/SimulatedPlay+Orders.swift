@@ -37,6 +37,43 @@ extension SimulatedPlay {
     }
 }
 
+// MARK: - Charge-backs
+
+extension SimulatedPlay {
+    /// How long a question about a charge-back waits for its answer.
+    private static let reviewWait = Duration.seconds(86_400)
+
+    /// Takes the developer's answer about a charge-back. The first one counts, and later ones are ignored.
+    ///
+    /// - Source: Google, "Method: orders.reviewrefund" and "PendingRefundReviewNotification".
+    func reviewRefund(_ request: PlayRequest) throws(PlayError) -> PlayResponse {
+        guard let place = storyteller.place(ofOrder: request.id), (0..<storyCount).contains(place.story) else {
+            throw .notFound
+        }
+        guard let body = try? JSONDocument(request.call.body).root, body.isObject else { throw .invalidValue }
+        guard let token = body.string("pendingRefundToken"), let preference = body.string("refundPreference"),
+            body.bool("sampleContentProvided") != nil
+        else { throw .required }
+        guard ["APPROVE", "DECLINE", "NEUTRAL"].contains(preference) else { throw .invalidValue }
+        if let percentage = body["consumptionPercentageMilliunits"] {
+            guard let number = percentage.int64, (0...100_000).contains(number) else { throw .invalidValue }
+        }
+        let question = story(place.story).messages.first { message in
+            guard case .refundReview(request.id, _) = message.content else { return false }
+            return message.refundReviewToken == token && message.eventTime <= request.now
+        }
+        guard let question else { throw .invalidValue }
+        guard request.now < question.eventTime.advanced(by: Self.reviewWait) else { throw .invalidState }
+        let review = RefundReview(
+            orderId: request.id, pendingRefundToken: token, body: request.call.body, at: request.now)
+        state.withLock { state in
+            guard !state.refundReviews.contains(where: { $0.pendingRefundToken == token }) else { return }
+            state.refundReviews.append(review)
+        }
+        return .empty
+    }
+}
+
 // MARK: - Voided purchases
 
 extension SimulatedPlay {

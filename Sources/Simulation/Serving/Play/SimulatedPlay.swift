@@ -24,6 +24,14 @@ package final class SimulatedPlay: Sendable {
         package let account: PlayAccount
     }
 
+    /// What the developer answered about a charge-back.
+    package struct RefundReview: Sendable, Hashable {
+        package let orderId: String
+        package let pendingRefundToken: String
+        package let body: [UInt8]
+        package let at: Instant
+    }
+
     struct State {
         var now: Instant
         var tokens: PlayTokenEndpoint
@@ -33,6 +41,7 @@ package final class SimulatedPlay: Sendable {
         var acknowledgements: [Acknowledgement] = []
         /// The app users of purchases outside the app, as their acknowledgements named them, by purchase token.
         var namedAccounts: [String: PlayAccount] = [:]
+        var refundReviews: [RefundReview] = []
         /// Purchase tokens of deleted Google accounts.
         var deleted: Set<String> = []
         var plan = FaultPlan<PlayFault>()
@@ -108,6 +117,9 @@ package final class SimulatedPlay: Sendable {
 
     /// In the order of the requests.
     package var acknowledgements: [Acknowledgement] { state.withLock { $0.acknowledgements } }
+
+    /// The answers about charge-backs that count, in the order of the requests: the first to each question.
+    package var refundReviews: [RefundReview] { state.withLock { $0.refundReviews } }
 
     /// When the app's server acknowledged purchases first, by the number of the story and by purchase token.
     package var acknowledged: [Int: [String: Instant]] { state.withLock { $0.acknowledged } }
@@ -260,6 +272,7 @@ extension SimulatedPlay {
         case .voidedPurchases: try voidedPurchases(request)
         case .order: try order(request)
         case .orders: try orders(request)
+        case .reviewRefund: try reviewRefund(request)
         }
     }
 }

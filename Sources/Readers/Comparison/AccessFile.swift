@@ -1,20 +1,18 @@
 import Encoding
-import Server
 
 /// A file with what another service answers about its customers: CSV with the columns customerId, entitlement, active and
 /// until, or JSON lines with these members. Other columns are ignored.
-struct AccessFile {
+package struct AccessFile {
     /// What a row says.
-    struct Row: Sendable {
-        let customerId: String
-        let entitlement: String
-        let active: Bool
+    package struct Row: Sendable {
+        package let customerId: String
+        package let entitlement: String
+        package let active: Bool
         /// The end of the access; ``Instant/latest`` if it has none. Nil if the row does not say.
-        let until: Instant?
+        package let until: Instant?
     }
 
-    private let name: String
-    private var records: ImportRecords
+    private var records: TextRecords
     /// Those of a CSV file.
     private let names: [String]?
     /// The next customer, whose first row is read.
@@ -28,27 +26,24 @@ struct AccessFile {
         var rows: [Row]
     }
 
-    /// - Parameter name: A path, or - for standard input.
-    init(_ name: String) throws {
-        self.name = name
-        records = try ImportRecords(name)
+    /// - Throws: ``CSVRecords/Malformed``, and what reading throws.
+    package init(_ records: TextRecords) throws {
+        var records = records
         guard records.format == .csv, let header = try records.next() else {
             names = nil
+            self.records = records
             return
         }
-        do throws(CSVRecords.Malformed) {
-            let names = try CSVRecords.read(header.bytes).first?.fields.map(CSVColumns.trimmed) ?? []
-            for required in ["customerId", "entitlement", "active"] where !names.contains(required) {
-                throw CSVRecords.Malformed(line: 1, problem: "missing column \"\(required)\"")
-            }
-            self.names = names
-        } catch {
-            throw CSVFile.Malformed(description: "\(name):\(header.line): \(error.problem)")
+        let names = try CSVRecords.read(header.bytes).first?.fields.map(CSVRecords.trimmed) ?? []
+        for required in ["customerId", "entitlement", "active"] where !names.contains(required) {
+            throw CSVRecords.Malformed(line: header.line, problem: "missing column \"\(required)\"")
         }
+        self.names = names
+        self.records = records
     }
 
-    var bytesCount: Int64? { records.bytesCount }
-    var offset: Int64 { records.offset }
+    package var bytesCount: Int64? { records.bytesCount }
+    package var offset: Int64 { records.offset }
 
     /// The next customers; empty at the end.
     mutating func next(_ count: Int) throws -> [Customer] {
@@ -65,7 +60,7 @@ struct AccessFile {
             do throws(CSVRecords.Malformed) {
                 row = try self.row(record.bytes)
             } catch {
-                throw CSVFile.Malformed(description: "\(name):\(record.line): \(error.problem)")
+                throw CSVRecords.Malformed(line: record.line, problem: error.problem)
             }
             guard let known = current, known.id != row.customerId else {
                 current = current ?? Customer(id: row.customerId, line: record.line, rows: [])
@@ -86,7 +81,7 @@ struct AccessFile {
             guard fields.count == names.count else {
                 throw malformed("\(fields.count) fields: expected \(names.count), as in the header")
             }
-            for (name, field) in zip(names, fields) { texts[name] = CSVColumns.trimmed(field) }
+            for (name, field) in zip(names, fields) { texts[name] = CSVRecords.trimmed(field) }
         } else {
             guard let json = try? JSONDocument(bytes).root, json.isObject else {
                 throw malformed("the line is not a JSON object")

@@ -1,15 +1,25 @@
 /// Reads CSV as defined by RFC 4180: fields are separated by commas, or by another character; those with it, quotes
 /// (doubled) or line breaks are quoted. Lines end with LF or CRLF; empty lines are skipped.
-struct CSVRecords {
-    struct Record {
+package struct CSVRecords {
+    package struct Record {
         /// The number of its first line, from 1.
-        let line: Int
-        let fields: [String]
+        package let line: Int
+        package let fields: [String]
+
+        package init(line: Int, fields: [String]) {
+            self.line = line
+            self.fields = fields
+        }
     }
 
-    struct Malformed: Error {
-        let line: Int
-        let problem: String
+    package struct Malformed: Error {
+        package let line: Int
+        package let problem: String
+
+        package init(line: Int, problem: String) {
+            self.line = line
+            self.problem = problem
+        }
     }
 
     private let bytes: [UInt8]
@@ -21,7 +31,7 @@ struct CSVRecords {
     ///
     /// - Parameter separator: A character of ASCII, between fields.
     /// - Throws: ``Malformed`` with the line of the first error.
-    static func read(
+    package static func read(
         _ bytes: [UInt8], separatedBy separator: UInt8 = UInt8(ascii: ",")
     ) throws(Malformed) -> [Record] {
         var reader = CSVRecords(bytes, separator)
@@ -101,5 +111,31 @@ struct CSVRecords {
         if index < bytes.count, bytes[index] == UInt8(ascii: "\n") { index += 1 }
         line += 1
         return true
+    }
+}
+
+extension CSVRecords {
+    /// The content of a field without the spaces and tabs around it.
+    package static func trimmed(_ text: String) -> String {
+        func isSpace(_ scalar: Unicode.Scalar) -> Bool {
+            scalar == "\t" || scalar.properties.generalCategory == .spaceSeparator
+        }
+        guard let first = text.unicodeScalars.first, let last = text.unicodeScalars.last,
+            isSpace(first) || isSpace(last)
+        else { return text }
+        var rest = text.unicodeScalars.drop(while: isSpace)
+        while let last = rest.last, isSpace(last) { rest.removeLast() }
+        return String(Substring(rest))
+    }
+
+    /// What files of other kinds begin with, which would give a strange error as text.
+    package static func problem(_ bytes: some Sequence<UInt8>) -> String? {
+        let bytes = Array(bytes.prefix(4))
+        if bytes.starts(with: [0x50, 0x4B, 0x03, 0x04]) { return "is a ZIP archive: unpack it first" }
+        if bytes.starts(with: [0x1F, 0x8B]) { return "is compressed by gzip: unpack it first" }
+        if bytes.starts(with: [0xFF, 0xFE]) || bytes.starts(with: [0xFE, 0xFF]) {
+            return "is UTF-16: save it as UTF-8"
+        }
+        return nil
     }
 }
