@@ -2,6 +2,7 @@ import Encoding
 import EventLog
 import Foundation
 import HTTPServer
+import PlayStore
 import Postgres
 import Readers
 import StoreClient
