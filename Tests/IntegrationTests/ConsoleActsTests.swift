@@ -26,7 +26,7 @@ struct ConsoleActsTests {
     }
 
     private static func withGoogle(
-        _ test: (TestBundle, ScriptedGoogle, ConsoleBrowser, String) async throws -> Void
+        _ test: (TestBundle, ScriptedGoogle, ConsoleBrowser, String, HTTPClient) async throws -> Void
     ) async throws {
         let store = try ScriptedGoogle()
         store.answer(
@@ -37,12 +37,14 @@ struct ConsoleActsTests {
         try await TestBundle.withServer(
             apps: [], store: store, googleApps: [try ScriptedGoogle.configured()]
         ) { server async throws in
+            // Before the first request: the server knows later tokens seconds later.
+            let support = try await server.client(with: .operate)
             let (browser, cookie) = try await server.session(.operate)
             let handedIn = try await server.owner.post(
                 Array(#"{"purchaseToken":"token-1"}"#.utf8), to: "/purchases?app=com.example.play")
             #expect(handedIn.status == 200, "\(handedIn.body)")
             try await server.isFolded()
-            try await test(server, store, browser, cookie)
+            try await test(server, store, browser, cookie, support)
         }
     }
 
@@ -96,7 +98,7 @@ struct ConsoleActsTests {
 
     @Test("each change on Google Play is shown, confirmed, sent once with these bytes, and recorded", arguments: acts)
     func googleActs(act: Act) async throws {
-        try await Self.withGoogle { server, store, browser, cookie in
+        try await Self.withGoogle { server, store, browser, cookie, _ in
             store.answer(act.path, ScriptedGoogle.Reply(body: "{}"))
 
             let (preview, done) = try await Self.act(act.fields, browser, cookie)
@@ -123,7 +125,7 @@ struct ConsoleActsTests {
 
     @Test("an answer that never came is shown as unknown, and the same change is asked for again with the same state")
     func unknown() async throws {
-        try await Self.withGoogle { server, store, browser, cookie in
+        try await Self.withGoogle { server, store, browser, cookie, _ in
             let path = "/console/subscriptions/token-1"
             let act: [(String, String)] = [("act", "defer"), ("days", "10")]
             store.answer("\(Self.purchase):defer", ScriptedGoogle.error(503, "backendError"))
@@ -153,7 +155,7 @@ struct ConsoleActsTests {
 
     @Test("of two people who confirm the same change at once, one makes it, and the page says that it is made")
     func atOnce() async throws {
-        try await Self.withGoogle { server, store, browser, cookie in
+        try await Self.withGoogle { server, store, browser, cookie, _ in
             let path = "/console/subscriptions/token-1"
             let made = ScriptedGoogle.Reply(
                 body: #"{"itemExpiryTimeDetails":[{"productId":"premium","expiryTime":"2019-12-18T08:14:00Z"}]}"#)
@@ -193,7 +195,7 @@ struct ConsoleActsTests {
 
     @Test("two people who ask for different changes at once: while one has no answer, the other is not asked for")
     func different() async throws {
-        try await Self.withGoogle { server, store, browser, cookie in
+        try await Self.withGoogle { server, store, browser, cookie, _ in
             store.answer("\(Self.purchase):defer", ScriptedGoogle.error(503, "backendError"))
             let other = try await server.session(.admin)
             let mine = try await Self.act([("act", "defer"), ("days", "10")], browser, cookie)
@@ -208,7 +210,7 @@ struct ConsoleActsTests {
 
     @Test("without an answer about the purchase, nothing can be moved; and nothing is sent with wrong fields")
     func refused() async throws {
-        try await Self.withGoogle { server, store, browser, cookie in
+        try await Self.withGoogle { server, store, browser, cookie, _ in
             let before = store.bodies.count
             let much = try await Self.act([("act", "defer"), ("days", "366")], browser, cookie)
             let none = try await Self.act([("act", "defer")], browser, cookie)
@@ -227,9 +229,8 @@ struct ConsoleActsTests {
         "a backend previews each change on Google Play by HTTP, asks for it with the same bytes, and it is recorded",
         arguments: acts)
     func byHTTP(act: Act) async throws {
-        try await Self.withGoogle { server, store, _, _ in
+        try await Self.withGoogle { server, store, _, _, support in
             store.answer(act.path, ScriptedGoogle.Reply(body: "{}"))
-            let support = try await server.client(with: .operate)
             let path = "/subscriptions/token-1/writes?app=com.example.play"
             let body = Self.json(act.fields)
 
@@ -274,8 +275,7 @@ struct ConsoleActsTests {
 
     @Test("a change by HTTP that cannot be asked for is refused with its field, and unknown is said to be unknown")
     func refusedByHTTP() async throws {
-        try await Self.withGoogle { server, store, _, _ in
-            let support = try await server.client(with: .operate)
+        try await Self.withGoogle { server, store, _, _, support in
             let path = "/subscriptions/token-1/writes?app=com.example.play"
             func ask(_ body: String, _ path: String) async throws -> HTTPAnswer {
                 try await support.post(Array(body.utf8), to: path)
@@ -311,7 +311,7 @@ struct ConsoleActsTests {
 
     @Test("a reader sees what was asked, and cannot ask")
     func reader() async throws {
-        try await Self.withGoogle { server, store, _, _ in
+        try await Self.withGoogle { server, store, _, _, _ in
             let (browser, cookie) = try await server.session()
             let page = try await browser.get("/console/subscriptions/token-1?\(Self.google)", cookie: cookie)
             let (sent, _) = try await Self.act([("act", "cancel")], browser, cookie)

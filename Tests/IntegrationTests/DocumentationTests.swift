@@ -39,7 +39,9 @@ struct DocumentationTests {
         "Deliveries": ["subledger audit", "subledger probe"],
         "Money": ["subledger rate import", "subledger close"],
         "RefundRequests": ["curl -s -X PUT", "curl -s -X PUT"],
-        "OperatorWrites": ["subledger extend", "subledger extend", "subledger account-token", "subledger grant"],
+        "OperatorWrites": [
+            "subledger extend", "subledger extend", "subledger account-token", "subledger grant", "curl -s -X POST",
+        ],
         "Simulator": ["store-simulator --in-step"],
         "OpenProof": ["subledger witness"],
         "Conformance": ["deploy/conformance", "deploy/conformance --write-setup"],

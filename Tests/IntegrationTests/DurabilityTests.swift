@@ -162,12 +162,12 @@ struct DurabilityTests {
             ),
         ] {
             let result = try ServerProcess.run(
-                ["migrate", "--data-folder", "/tmp/subledger-durability-none"], environment: environment)
+                ["migrate", "--data-folder", TestFolder.path("durability")], environment: environment)
 
             #expect(result.status == 78)
             #expect(result.error.hasSuffix("\(problem)\n"), "\(result.error)")
         }
-        #expect(!FileManager.default.fileExists(atPath: "/tmp/subledger-durability-none"))
+        #expect(!FileManager.default.fileExists(atPath: TestFolder.path("durability")))
     }
 
     @Test(

@@ -222,20 +222,6 @@ struct SharedTokenTests {
         }
     }
 
-    @Test("a store account that a receipt of another subscription states is one person with it")
-    func statedByReceipt() async throws {
-        try await CustomerLog.with { log in
-            try await log.script(Self.limit(1))
-            try await log.tell(
-                [
-                    .rows([Row("10", 1..<30, account: "aa"), Row("20", 1..<30, account: "aa")]),
-                    .rows([Row("10", 1..<30, account: "aa", appTransaction: "70")]),
-                ])
-
-            #expect(try await log.lines("select account_token from subledger.shared_account_token") == [])
-        }
-    }
-
     @Test("people are found among more consumables than are looked at")
     func amongCoins() async throws {
         try await CustomerLog.with { log in

@@ -84,6 +84,8 @@ create table subledger.event_body (
 grant select, insert on subledger.event_body to subledger_receiver;
 grant select on subledger.event_body to subledger_projector, subledger_poller;
 
+set local datestyle = 'ISO';
+
 do $$
 declare
   month timestamp;

@@ -243,7 +243,7 @@ extension FigurePage {
         Self.writePatterns(to: &html)
         for currency in ordered.prefix(Self.currencyChartsMax) {
             let own = rows.filter { !figure.isConvertible || $0.point.currency == currency }
-            if !currency.isEmpty { html.element("h2", text: currency == "none" ? "no price" : currency) }
+            if !currency.isEmpty { html.element("h2", text: Self.currencyName(currency)) }
             let places = Set(own.map(\.point.day)).sorted()
             let series = choice.by == nil ? barsByColumn(own, names, columns, places) : barsByPart(own, columns, places)
             let point = own.first?.point

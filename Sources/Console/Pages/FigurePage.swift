@@ -92,6 +92,11 @@ package struct FigurePage: ConsolePage {
         }
     }
 
+    /// A currency as people read it. The rows have `none` where no price is known.
+    static func currencyName(_ currency: String?) -> String {
+        currency.flatMap { $0 == "none" ? nil : $0 } ?? "no price"
+    }
+
     /// An amount in words of its currency, rounded to whole units if the currency has no smaller ones.
     static func amount(_ text: String, _ currency: String?) -> String {
         let currency = currency == "none" ? nil : currency

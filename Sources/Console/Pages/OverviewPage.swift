@@ -97,7 +97,7 @@ package struct OverviewPage: ConsolePage {
                 }
                 for row in sold {
                     tile(
-                        "Revenue this month, \(row[2] ?? "no price")",
+                        "Revenue this month, \(FigurePage.currencyName(row[2]))",
                         .known(row[3].map { FigurePage.amount($0, row[2]) } ?? "0"), "revenue", frame, to: &html)
                 }
                 tile(

@@ -184,6 +184,7 @@ extension ConsumptionLog {
               refund_preference = excluded.refund_preference,
               state = excluded.state,
               next_at = excluded.next_at,
+              attempts = 0,
               problem = null
             where known.state not in ('accepted', 'late')
             """)

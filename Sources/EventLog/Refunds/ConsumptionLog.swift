@@ -142,12 +142,13 @@ package struct ConsumptionLog: Sendable {
     package func due(
         in stream: StreamKey, at now: Instant, limit: Int
     ) async throws(ReadError) -> (requests: [RefundRequest], unreadable: Int) {
-        try await pool.read(
+        let due = try await pool.read(
             Statements.due, key(stream) + [Parameter(now), Parameter(Int64(limit))], within: Limits.readWaitMax
         ) { rows throws(PostgresError) in
             let requests = rows.compactMap { try? RefundRequest($0, stream) }
-            return (requests, rows.count - requests.count)
+            return (requests: requests, unreadable: rows.count - requests.count)
         }
+        return (try await due.requests.located(by: self), due.unreadable)
     }
 
     /// Records what came of sending an answer. Does nothing if another one was stated meanwhile, which is sent then.

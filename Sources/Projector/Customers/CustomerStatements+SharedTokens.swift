@@ -75,12 +75,8 @@ extension CustomerStatements {
                 unnest(range_agg(tstzrange(access_period.starts_at, access_period.ends_at))) as span
               from bought
               left join lateral (
-                select min(tie.id) as subscription, min(account.id) as store_account
+                select min(tie.id) as subscription
                 from \(schema)customer_edge as tie
-                left join \(schema)customer_edge as account
-                  on account.stream_id = $1
-                  and account.original_transaction_id = tie.id
-                  and account.kind = 'app_transaction'
                 where tie.stream_id = $1
                   and tie.original_transaction_id = bought.original_transaction_id
                   and tie.kind = 'subscription'
@@ -91,11 +87,10 @@ extension CustomerStatements {
                 and access_period.original_transaction_id = bought.original_transaction_id
               where access_period.payer_state in ('paying', 'trial')
               group by
-                coalesce(nullif(bought.store_account, ''), receipt.store_account) is null,
-                coalesce(
-                  nullif(bought.store_account, ''), receipt.store_account,
-                  least(bought.original_transaction_id, receipt.subscription)
-                ),
+                bought.store_account,
+                case
+                  when bought.store_account = '' then least(bought.original_transaction_id, receipt.subscription)
+                end,
                 access_period.product_id
             ),
             step as (

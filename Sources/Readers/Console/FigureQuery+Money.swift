@@ -413,7 +413,7 @@ enum MoneyFigureStatements {
           and month >= date_trunc('month', ($3::text)::date)::date
           and month <= ($4::text)::date
           and $5::text = ''
-          and $7::text in ('', product_id)
+          and $7::text in ('', coalesce(product_id, 'unknown'))
         group by 1, 2
         order by 1, sum(trials) desc, 2
         """)
@@ -430,7 +430,7 @@ enum MoneyFigureStatements {
           and month >= date_trunc('month', ($3::text)::date)::date
           and month <= ($4::text)::date
           and $5::text || $6::text is not null
-          and $7::text in ('', product_id)
+          and $7::text in ('', coalesce(product_id, 'unknown'))
         order by starts_at, original_transaction_id collate "C"
         limit 500
         """)
@@ -450,7 +450,7 @@ enum MoneyFigureStatements {
           and month >= date_trunc('month', ($3::text)::date)::date
           and month <= ($4::text)::date
           and $5::text = ''
-          and $7::text in ('', product_id)
+          and $7::text in ('', coalesce(product_id, 'unknown'))
         group by 1, 2
         order by 1, sum(failed) desc, 2
         """)
@@ -467,7 +467,7 @@ enum MoneyFigureStatements {
           and month >= date_trunc('month', ($3::text)::date)::date
           and month <= ($4::text)::date
           and $5::text || $6::text is not null
-          and $7::text in ('', product_id)
+          and $7::text in ('', coalesce(product_id, 'unknown'))
         order by due_at, original_transaction_id collate "C"
         limit 500
         """)

@@ -8,7 +8,7 @@ extension Figures {
             let place = "\(purchase.product.id) \(storefront.country) \(storefront.currency)"
             let month = Self.month(purchase.purchaseDate)
             add(1, "revenue", month, place, "payments")
-            add(purchase.price, "revenue", month, place, "gross")
+            add(purchase.paid, "revenue", month, place, "gross")
             guard let revocation = purchase.revocation else { continue }
             add(purchase.paidBack, "revenue", month, place, "refunded")
             add(purchase.paidBack, "revenue", Self.month(revocation.date), place, "refunded_here")
@@ -46,18 +46,18 @@ extension Figures {
             discounted.allSatisfy { $0.revocation?.kind == .full } ? "refunded" : kept.isEmpty ? "lost" : "converted"
         add(1, "offers", key, outcome)
         add(Int64(max(kept.count - 1, 0)), "offers", key, "renewals")
-        add(discounted.map { $0.price - $0.paidBack }.reduce(0, +), "offers", key, "offer_revenue")
-        add(standard.map { $0.price - $0.paidBack }.reduce(0, +), "offers", key, "revenue")
+        add(discounted.map { $0.paid - $0.paidBack }.reduce(0, +), "offers", key, "offer_revenue")
+        add(standard.map { $0.paid - $0.paidBack }.reduce(0, +), "offers", key, "revenue")
     }
 }
 
 extension Purchase {
     /// Whether something was paid for it. A copy that a restore made is no payment.
-    fileprivate var isPayment: Bool { !isTrial && !isRestored && price != 0 }
+    fileprivate var isPayment: Bool { !isTrial && !isRestored && paid != 0 }
 
     /// In thousandths of the currency's unit.
     fileprivate var paidBack: Int64 {
-        Figures.quotient(price * Int64(revocation?.percentage ?? 0), 100_000)
+        Figures.quotient(paid * Int64(revocation?.percentage ?? 0), 100_000)
     }
 
     /// Whether its offer is another use than that of the purchase before.

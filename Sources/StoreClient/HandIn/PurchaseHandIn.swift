@@ -76,20 +76,24 @@ package struct PurchaseHandIn: HandInSource {
     /// What came of ``checkNow(_:of:)``.
     package enum Checked: Sendable {
         case unknown
-        /// The app's budget is used up, or Google has just failed: the purchase stays as due as it was.
+        /// The app's budget is used up, Google has just failed or answers slowly, or another process is asking: the
+        /// purchase stays as due as it was.
         case notAsked
         case asked(PurchaseRecord)
     }
 
-    /// Asks about a known purchase and its latest orders now, whether it is due or not. Safe to repeat.
+    /// Asks about a known purchase and its latest orders now, whether it is due or not, and waits at most
+    /// ``Limits/handInWaitMax``. Safe to repeat.
     ///
     /// - Throws: ``ReadError``, ``AppendError``.
     package func checkNow(_ token: PurchaseToken, of app: GoogleApp) async throws -> Checked {
         guard try await queue.find(token.text, of: app.packageName) != nil else { return .unknown }
-        let asked = try await ask(token, app) { claim in
-            try await asker.ask(claim, of: app, isProven: true, withOrders: true)
+        let asked = try await clock.within(Limits.handInWaitMax) {
+            try await ask(token, app) { claim in
+                try await asker.ask(claim, of: app, isProven: true, withOrders: true)
+            }
         }
-        return asked.outcome.record.map(Checked.asked) ?? .notAsked
+        return asked?.outcome.record.map(Checked.asked) ?? .notAsked
     }
 
     private struct Asked: Sendable {

@@ -75,6 +75,9 @@ struct Poll: AsyncParsableCommand {
         guard app.credentials != nil else {
             throw SettingError(description: "app \(app.packageName) has no credentials in the apps file")
         }
+        guard environment == nil else {
+            throw ValidationError("--environment is for the App Store: Google Play states it.")
+        }
         guard let token = PurchaseToken(subscription) else {
             throw ValidationError("--subscription must be a purchase token of visible ASCII characters")
         }
@@ -86,7 +89,7 @@ struct Poll: AsyncParsableCommand {
         case .asked(let asked): record = asked
         case .unknown: try reportUnknown()
         case .notAsked:
-            printError("subledger: Google Play cannot be asked now: it has just failed, or the budget is used up")
+            printError("subledger: Google Play has not answered: try again in a minute")
             throw ExitCode.unavailable
         }
         print(
