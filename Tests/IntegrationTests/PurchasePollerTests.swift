@@ -114,7 +114,7 @@ struct PurchasePollerTests {
             clock: storeClock, random: { 0 }, logger: logger)
         let handIns = PurchaseHandIn(
             client: client, apps: [app], queue: queue, log: log, subscriptions: subscriptions, appender: appender,
-            links: links, clock: storeClock, random: { 0 }, logger: logger)
+            links: links, clock: StoreClock(date: { clock.now }), random: { 0 }, logger: logger)
         async let appending: Void = appender.run()
         let outcome: Result<Void, any Error>
         do {
