@@ -656,7 +656,10 @@ struct PurchasePollerTests {
                 ScriptedGoogle.Reply(
                     body: """
                         {"orderId":"GPA.1","purchaseToken":"token-1","state":"PARTIALLY_REFUNDED",\
-                        "createTime":"\(Self.start)","orderHistory":{"partialRefundEvents":[{\
+                        "createTime":"\(Self.start)","total":{"currencyCode":"USD","units":"10"},\
+                        "lineItems":[{"productId":"premium","total":{"currencyCode":"USD","units":"10"},\
+                        "subscriptionDetails":{"basePlanId":"monthly","servicePeriodStartTime":"\(Self.start)",\
+                        "servicePeriodEndTime":"\(Self.end)"}}],"orderHistory":{"partialRefundEvents":[{\
                         "createTime":"\(Self.start)","processTime":"\(Self.start)",\
                         "state":"PROCESSED_SUCCESSFULLY",\
                         "refundDetails":{"total":{"currencyCode":"USD","units":"4"}}}]}}
