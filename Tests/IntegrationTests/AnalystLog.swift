@@ -8,11 +8,14 @@ import TestSupport
 /// Simulated runs for the analyst views, and the figures that the views return.
 enum AnalystLog {
     /// The notifications of `store-simulator --seed … --subscriptions … --order shuffled --duplicate 0.1`.
-    static func simulation(seed: UInt64, subscriptions: Int, format: Simulation.Format) -> Simulation? {
+    static func simulation(
+        seed: UInt64, subscriptions: Int, format: Simulation.Format, stories: [Story] = Story.allCases
+    ) -> Simulation? {
         var settings = Simulation.Settings(app: SimulatedApp(bundleId: "com.example.app", sharedSecret: V1Body.secret))
         settings.seed = seed
         settings.subscriptions = subscriptions
         settings.format = format
+        settings.stories = stories
         settings.order = .shuffled
         settings.duplicate = 0.1
         return Simulation(settings)

@@ -40,6 +40,7 @@ struct SecretTests {
                 """
                 select position::text
                 from subledger.event
+                join subledger.event_body using (stream_id, position, received_at)
                 where position('0123456789abcdef0123456789abcdef'::bytea in body) > 0
                   or facts::text like '%0123456789abcdef0123456789abcdef%'
                 """)

@@ -1,4 +1,5 @@
 import Foundation
+import Simulation
 import TestSupport
 import Testing
 
@@ -336,7 +337,7 @@ struct SimulateCommandTests {
 
         #expect(result.status == 0)
         let lines = result.output.split(separator: "\n")
-        #expect(lines.count == 40)
+        #expect(lines.count == Story.allCases.count)
         #expect(
             lines.contains(
                 "extension                     a period extended by free days [version 2 only]"))

@@ -25,6 +25,7 @@ extension StoreNotification {
     private func unclaimInfo(_ app: SimulatedApp) -> [UInt8] {
         var writer = JSONWriter()
         writer.object { writer in
+            writer.member("appAppleId", app.appAppleId)
             writer.member("bundleId", app.bundleId)
             writer.member("environment", app.environmentName)
             writer.key("unclaimSeatIds")
