@@ -300,7 +300,7 @@ struct ConsoleActsTests {
 
             #expect(
                 refused == [
-                    "400 action", "400 action", "400 by", "400 reason", "400 reason", "400 refund", "400 revoke",
+                    "409 action", "400 action", "400 by", "400 reason", "400 reason", "400 refund", "400 revoke",
                 ])
             #expect(much.status == 400 && much.body.contains("days must be from 1 to 365"), "\(much.body)")
             #expect(other.status == 404 && sent == 0)

@@ -31,12 +31,20 @@ struct StoreAct: Sendable {
     }
 
     /// Reads the members that the log has of a change.
-    init(_ json: JSONValue, _ subscription: Subscription) throws(RequestQuery.Malformed) {
-        let names = Self.actions(of: subscription)
-        guard let action = json.string("action").flatMap(StoreWrite.Action.init(rawValue:)), names.contains(action)
+    ///
+    /// - Throws: ``RequestQuery/Malformed``; ``Problem`` with status 409 if the store of the subscription makes no such
+    ///   change.
+    init(_ json: JSONValue, _ subscription: Subscription) throws {
+        let actions = Self.appleActions + Self.googleActions
+        guard let action = json.string("action").flatMap(StoreWrite.Action.init(rawValue:)), actions.contains(action)
         else {
-            let all = names.map(\.rawValue).joined(separator: ", ")
-            throw RequestQuery.Malformed(problem: "action must be one of \(all) for this subscription", field: "action")
+            throw RequestQuery.Malformed(problem: "action must be one of \(Self.list(actions))", field: "action")
+        }
+        let own = Self.actions(of: subscription)
+        guard own.contains(action) else {
+            throw Problem(
+                .conflict, "the store of this subscription makes no such change, but \(Self.list(own))", field: "action"
+            )
         }
         self.action = action
         days = Self.number(action == .defer ? "deferByDays" : "extendByDays", of: json)
@@ -65,7 +73,14 @@ struct StoreAct: Sendable {
 
     /// What the store of a subscription can be asked for.
     private static func actions(of subscription: Subscription) -> [StoreWrite.Action] {
-        subscription.currentPurchase == nil ? [.extend, .setAccountToken] : [.cancel, .revoke, .defer, .refund]
+        subscription.currentPurchase == nil ? appleActions : googleActions
+    }
+
+    private static let appleActions: [StoreWrite.Action] = [.extend, .setAccountToken]
+    private static let googleActions: [StoreWrite.Action] = [.cancel, .revoke, .defer, .refund]
+
+    private static func list(_ actions: [StoreWrite.Action]) -> String {
+        actions.map(\.rawValue).joined(separator: ", ")
     }
 
     var needsEtag: Bool { action == .defer && etag == nil }
