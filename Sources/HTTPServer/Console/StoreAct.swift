@@ -68,7 +68,7 @@ struct StoreAct: Sendable {
     }
 
     private static func number(_ name: StaticString, of json: JSONValue) -> Int {
-        json[name]?.int64.flatMap { Int(exactly: $0) } ?? 0
+        json[name]?.integer.flatMap { Int(exactly: $0) } ?? 0
     }
 
     /// What the store of a subscription can be asked for.

@@ -72,7 +72,7 @@ struct ProductRoutes: Sendable {
 
     private static func number(_ value: JSONValue?, _ name: String) throws(RequestQuery.Malformed) -> Int? {
         guard let value, !value.isNull else { return nil }
-        guard let number = value.int64 else {
+        guard let number = value.integer else {
             throw RequestQuery.Malformed(problem: "\(name) must be an integer", field: name)
         }
         return Int(number)

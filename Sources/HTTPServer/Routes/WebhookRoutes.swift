@@ -92,7 +92,7 @@ package struct WebhookRoutes: Sendable {
     }
 
     private static func number(_ value: JSONValue, _ field: String) throws -> Int64 {
-        guard let number = value.int64, number >= 0 else {
+        guard let number = value.integer, number >= 0 else {
             throw RequestQuery.Malformed(problem: "\(field) must be a number from 0", field: field)
         }
         return number
