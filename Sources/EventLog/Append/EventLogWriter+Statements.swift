@@ -117,8 +117,9 @@ extension EventLogWriter {
               select linked.stream_id, linked.position, ($3::timestamptz[])[linked.ordinal],
                 ($4::timestamptz[])[linked.ordinal], ($5::text[])[linked.ordinal], ($6::text[])[linked.ordinal],
                 ($7::text[])[linked.ordinal], ($8::text[])[linked.ordinal], linked.dedupe_key,
-                ($9::jsonb[])[linked.ordinal], ($10::jsonb[])[linked.ordinal], linked.body_sha256, ($13::bytea[])[linked.ordinal], ($14::text[])[linked.ordinal],
-                ($15::bytea[])[linked.ordinal], linked.chain
+                ($9::jsonb[])[linked.ordinal], ($10::jsonb[])[linked.ordinal], linked.body_sha256,
+                ($13::bytea[])[linked.ordinal], ($14::text[])[linked.ordinal], ($15::bytea[])[linked.ordinal],
+                linked.chain
               from linked
             ),
             kept as (

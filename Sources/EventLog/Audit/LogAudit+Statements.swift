@@ -43,19 +43,6 @@ extension LogAudit {
             left join subledger.stream_head using (stream_id)
             """)
 
-        /// The body of each `event` of the stream `$1`. `offset 0` keeps PostgreSQL from joining whole tables: it looks each
-        /// body up, in the one partition that can have it.
-        private static let bodies: SQL = """
-            lateral (
-              select event_body.body
-              from subledger.event_body
-              where event_body.stream_id = $1
-                and event_body.position = event.position
-                and event_body.received_at = event.received_at
-              offset 0
-            ) as stored
-            """
-
         static let headers = Statement(
             "audit_headers",
             """
@@ -77,8 +64,8 @@ extension LogAudit {
                 sum(coalesce(octet_length(body), 0)) over (order by position) - coalesce(octet_length(body), 0)
                   as bytes_before
               from (
-                select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body_sha256,
-                  chain_id, revocation, chain, fingerprint
+                select stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key,
+                  body_sha256, chain_id, revocation, chain, fingerprint
                 from subledger.event
                 where stream_id = $1
                   and position > $2
@@ -86,7 +73,7 @@ extension LogAudit {
                 order by position
                 limit $4
               ) as event
-              left join \(bodies) on true
+              left join \(BodyPartitions.bodyOfEvent) on true
             ) as measured
             where bytes_before < $5
             order by position
@@ -97,7 +84,7 @@ extension LogAudit {
             """
             select body, body_sha256, position
             from subledger.event
-            cross join \(bodies)
+            cross join \(BodyPartitions.bodyOfEvent)
             where stream_id = $1
               and source = 'operator'
               and kind = 'erasure'
@@ -194,7 +181,7 @@ extension LogAudit {
                 and exists (
                   select
                   from subledger.event
-                  cross join \(bodies)
+                  cross join \(BodyPartitions.bodyOfEvent)
                   where event.stream_id = $1
                     and event.position = event_conflict.position
                     and octet_length(stored.body) = 0

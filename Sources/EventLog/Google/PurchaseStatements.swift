@@ -112,14 +112,7 @@ enum PurchaseStatements {
         """
         select event.position, event.received_at, subledger.rebuilt_body(event.stream_id, stored.body)
         from subledger.event
-        cross join lateral (
-          select event_body.body
-          from subledger.event_body
-          where event_body.stream_id = $1
-            and event_body.position = event.position
-            and event_body.received_at = event.received_at
-          offset 0
-        ) as stored
+        cross join \(BodyPartitions.bodyOfEvent)
         where event.stream_id = $1
           and event.position > $2
           and event.position <= $3
@@ -187,14 +180,13 @@ enum PurchaseStatements {
     static let pendingNotifications = Statement(
         "purchase_pending_notifications",
         """
-        select event.position, event.received_at, subledger.rebuilt_body(event.stream_id, event_body.body),
-          event.stream_id
+        select event.position, event.received_at, subledger.rebuilt_body(event.stream_id, stored.body), event.stream_id
         from subledger.google_notification
         join subledger.event using (stream_id, position)
-        join subledger.event_body using (stream_id, position, received_at)
+        cross join \(BodyPartitions.bodyOfEvent)
         where google_notification.app = $1
           and google_notification.token_sha256 = sha256(convert_to($2, 'UTF8'))
-          and octet_length(event_body.body) > 0
+          and octet_length(stored.body) > 0
         order by event.received_at, event.position
         """)
 

@@ -50,14 +50,14 @@ extension LogReader {
         static let body = Statement(
             "receipt_body",
             """
-            select subledger.rebuilt_body(event.stream_id, event_body.body), event.facts
+            select subledger.rebuilt_body(event.stream_id, stored.body), event.facts
             from subledger.stream
             join subledger.event using (stream_id)
-            join subledger.event_body using (stream_id, position, received_at)
+            cross join \(BodyPartitions.bodyOfEvent)
             where stream.app = $1
               and stream.environment = $2
               and event.position = $3
-              and octet_length(event_body.body) > 0
+              and octet_length(stored.body) > 0
             """)
 
         static let positionsWithReceipt = Statement(

@@ -64,6 +64,19 @@ package final class BodyPartitions: Sendable {
         }
     }
 
+    /// The body of each `event` of a query, as `stored`. `offset 0` keeps PostgreSQL from joining whole tables: it looks each
+    /// body up, in the one partition that can have it.
+    static let bodyOfEvent: SQL = """
+        lateral (
+          select event_body.body
+          from subledger.event_body
+          where event_body.stream_id = event.stream_id
+            and event_body.position = event.position
+            and event_body.received_at = event.received_at
+          offset 0
+        ) as stored
+        """
+
     /// `$1` is the time, `$2` the months after it.
     static let make = Statement(
         "body_partitions_make",

@@ -26,18 +26,60 @@ package struct FigureChoice: Sendable, Hashable {
 /// The statements of figures with a ``FigureChoice``. Months are whole ones, from that of the first day to that of the
 /// last. Without a rate, an amount stays in its own currency.
 enum MoneyFigureStatements {
+    /// What a row is split by; empty for nothing.
+    private static let part: SQL = """
+        case $6::text
+          when 'product' then coalesce(product_id, 'unknown')
+          when 'country' then coalesce(country, 'unknown')
+          when 'store' then store
+          else ''
+        end
+        """
+
+    /// The same of an offer, which is always split.
+    private static let offerPart: SQL = """
+        case when $6::text <> '' then \(part) else concat_ws(' ', case offer_type
+          when 1 then 'introductory' when 2 then 'promotional' when 3 then 'code' when 4 then 'win-back'
+        end, offer_identifier) end
+        """
+
+    /// Whether a day is in the months of a figure.
+    private static func isWithin(_ day: SQL) -> SQL {
+        """
+        \(day) >= date_trunc('month', ($3::text)::date)::date
+          and \(day) < date_trunc('month', ($4::text)::date)::date + interval '1 month'
+        """
+    }
+
+    /// The same of the first day of a month.
+    private static let isMonthWithin: SQL =
+        "month >= date_trunc('month', ($3::text)::date)::date and month <= ($4::text)::date"
+
+    /// The day of a part of a refund.
+    private static let partDay: SQL = "((listed ->> 'at')::timestamptz at time zone interval '0')::date"
+
+    /// What each currency is worth in the chosen one, by day; no rows if none is chosen.
+    private static let rates: SQL =
+        "(select day, currency, rate from analyst.rates_in($5::text) where $5::text <> '') as rates"
+
+    /// Joins what a currency is worth in the chosen one, as `factor.rate`; null if none is chosen.
+    private static func joiningFactor(of currency: SQL, on day: SQL) -> SQL {
+        """
+        left join lateral analyst.rate_on(\(currency), \(day)) as own on $5::text <> ''
+        left join lateral analyst.rate_on($5::text, \(day)) as wanted on $5::text <> ''
+        cross join lateral (
+          select case when \(currency) = $5::text then 1 else wanted.per_euro / own.per_euro end as rate
+        ) as factor
+        """
+    }
+
     static let revenue = Statement(
         "figure_revenue",
         """
         with sold as (
           select
             date_trunc('month', revenue.day)::date as month,
-            case $6::text
-              when 'product' then coalesce(revenue.product_id, 'unknown')
-              when 'country' then coalesce(revenue.country, 'unknown')
-              when 'store' then revenue.store
-              else ''
-            end as part,
+            \(part) as part,
             case when rates.rate is null then coalesce(revenue.currency, 'none') else $5::text end as currency,
             coalesce(rates.rate, 1) as rate,
             revenue.gross,
@@ -47,12 +89,11 @@ enum MoneyFigureStatements {
             revenue.payments,
             revenue.unpriced
           from analyst.revenue
-          left join (select day, currency, rate from analyst.rates_in($5::text) where $5::text <> '') as rates
+          left join \(rates)
             using (day, currency)
           where revenue.app = $1
             and revenue.environment = $2
-            and revenue.day >= date_trunc('month', ($3::text)::date)::date
-            and revenue.day < date_trunc('month', ($4::text)::date)::date + interval '1 month'
+            and \(isWithin("revenue.day"))
         )
         select
           month::text, part, currency, round(sum(gross * rate), 3)::text, round(sum(new * rate), 3)::text,
@@ -79,14 +120,9 @@ enum MoneyFigureStatements {
           from analyst.revenue_detail as sold
           where app = $1
             and environment = $2
-            and day >= date_trunc('month', ($3::text)::date)::date
-            and day < date_trunc('month', ($4::text)::date)::date + interval '1 month'
+            and \(isWithin("day"))
             and $5::text in ('', coalesce(currency, 'none'))
-            and $7::text in ('', case $6::text
-              when 'product' then coalesce(product_id, 'unknown')
-              when 'country' then coalesce(country, 'unknown')
-              when 'store' then store
-            end)
+            and $7::text in ('', \(part))
         ) as numbered
         order by place, currency
         limit 500
@@ -98,12 +134,7 @@ enum MoneyFigureStatements {
         with sold as (
           select
             date_trunc('month', proceeds.day)::date as month,
-            case $6::text
-              when 'product' then coalesce(proceeds.product_id, 'unknown')
-              when 'country' then coalesce(proceeds.country, 'unknown')
-              when 'store' then proceeds.store
-              else ''
-            end as part,
+            \(part) as part,
             case when rates.rate is null then coalesce(proceeds.currency, 'none') else $5::text end as currency,
             coalesce(rates.rate, 1) as rate,
             proceeds.paid,
@@ -113,12 +144,11 @@ enum MoneyFigureStatements {
             proceeds.unestimated,
             proceeds.estimated
           from analyst.proceeds
-          left join (select day, currency, rate from analyst.rates_in($5::text) where $5::text <> '') as rates
+          left join \(rates)
             using (day, currency)
           where proceeds.app = $1
             and proceeds.environment = $2
-            and proceeds.day >= date_trunc('month', ($3::text)::date)::date
-            and proceeds.day < date_trunc('month', ($4::text)::date)::date + interval '1 month'
+            and \(isWithin("proceeds.day"))
         )
         select
           month::text, part, currency, round(sum(paid * rate), 3)::text, round(sum(tax * rate), 3)::text,
@@ -144,14 +174,9 @@ enum MoneyFigureStatements {
           from analyst.proceeds_detail as sold
           where app = $1
             and environment = $2
-            and day >= date_trunc('month', ($3::text)::date)::date
-            and day < date_trunc('month', ($4::text)::date)::date + interval '1 month'
+            and \(isWithin("day"))
             and $5::text in ('', coalesce(currency, 'none'))
-            and $7::text in ('', case $6::text
-              when 'product' then coalesce(product_id, 'unknown')
-              when 'country' then coalesce(country, 'unknown')
-              when 'store' then store
-            end)
+            and $7::text in ('', \(part))
         ) as numbered
         order by place, currency
         limit 500
@@ -164,12 +189,7 @@ enum MoneyFigureStatements {
         with refund as (
           select
             date_trunc('month', part.day)::date as month,
-            case $6::text
-              when 'product' then coalesce(sold.product_id, 'unknown')
-              when 'country' then coalesce(sold.country, 'unknown')
-              when 'store' then sold.store
-              else ''
-            end as part,
+            \(part) as part,
             case when rates.rate is null then coalesce(sold.currency, 'none') else $5::text end as currency,
             part.amount * coalesce(rates.rate, 1) as amount,
             sold.refund
@@ -178,18 +198,17 @@ enum MoneyFigureStatements {
             select sold.refund_day as day, sold.refunded_amount as amount
             where sold.refunds is null
             union all
-            select ((listed ->> 'at')::timestamptz at time zone interval '0')::date,
+            select \(partDay),
               round((listed ->> 'amount')::numeric / 1000, 3)
             from jsonb_array_elements(sold.refunds) as listed
           ) as part
-          left join (select day, currency, rate from analyst.rates_in($5::text) where $5::text <> '') as rates
+          left join \(rates)
             on rates.day = part.day
             and rates.currency = sold.currency
           where sold.app = $1
             and sold.environment = $2
             and sold.refund is not null
-            and part.day >= date_trunc('month', ($3::text)::date)::date
-            and part.day < date_trunc('month', ($4::text)::date)::date + interval '1 month'
+            and \(isWithin("part.day"))
         )
         select
           month::text, part, currency, round(sum(amount), 3)::text, count(*)::text,
@@ -213,23 +232,15 @@ enum MoneyFigureStatements {
           and refund is not null
           and (
             refunds is null
-              and refund_day >= date_trunc('month', ($3::text)::date)::date
-              and refund_day < date_trunc('month', ($4::text)::date)::date + interval '1 month'
+              and \(isWithin("refund_day"))
             or exists (
               select
               from jsonb_array_elements(refunds) as listed
-              where ((listed ->> 'at')::timestamptz at time zone interval '0')::date
-                  >= date_trunc('month', ($3::text)::date)::date
-                and ((listed ->> 'at')::timestamptz at time zone interval '0')::date
-                  < date_trunc('month', ($4::text)::date)::date + interval '1 month'
+              where \(isWithin(partDay))
             )
           )
           and $5::text in ('', coalesce(currency, 'none'))
-          and $7::text in ('', case $6::text
-            when 'product' then coalesce(product_id, 'unknown')
-            when 'country' then coalesce(country, 'unknown')
-            when 'store' then store
-          end)
+          and $7::text in ('', \(part))
         order by refund_day, transaction_id collate "C"
         limit 500
         """)
@@ -251,15 +262,10 @@ enum MoneyFigureStatements {
             moved.churn,
             moved.closing
           from analyst.mrr_movements as moved
-          left join lateral analyst.rate_on(moved.currency, (now() at time zone 'UTC')::date) as own on $5::text <> ''
-          left join lateral analyst.rate_on($5::text, (now() at time zone 'UTC')::date) as wanted on $5::text <> ''
-          cross join lateral (
-            select case when moved.currency = $5::text then 1 else wanted.per_euro / own.per_euro end as rate
-          ) as factor
+          \(joiningFactor(of: "moved.currency", on: "(now() at time zone 'UTC')::date"))
           where moved.app = $1
             and moved.environment = $2
-            and moved.month >= date_trunc('month', ($3::text)::date)::date
-            and moved.month <= ($4::text)::date
+            and \(isMonthWithin)
             and $6::text || $7::text = ''
         )
         select
@@ -282,8 +288,7 @@ enum MoneyFigureStatements {
         from analyst.mrr_movements_detail
         where app = $1
           and environment = $2
-          and month >= date_trunc('month', ($3::text)::date)::date
-          and month <= ($4::text)::date
+          and \(isMonthWithin)
           and $5::text in ('', currency)
           and $6::text || $7::text = ''
         order by day, customer_kind, customer_id collate "C"
@@ -297,22 +302,13 @@ enum MoneyFigureStatements {
         with held as (
           select
             mix.day,
-            case $6::text
-              when 'product' then coalesce(mix.product_id, 'unknown')
-              when 'country' then coalesce(mix.country, 'unknown')
-              when 'store' then mix.store
-              else ''
-            end as part,
+            \(part) as part,
             case when factor.rate is null then coalesce(mix.currency, 'none') else $5::text end as currency,
             mix.mrr * coalesce(factor.rate, 1) as mrr,
             mix.subscriptions,
             mix.unpriced
           from analyst.plan_mix as mix
-          left join lateral analyst.rate_on(mix.currency, mix.day) as own on $5::text <> ''
-          left join lateral analyst.rate_on($5::text, mix.day) as wanted on $5::text <> ''
-          cross join lateral (
-            select case when mix.currency = $5::text then 1 else wanted.per_euro / own.per_euro end as rate
-          ) as factor
+          \(joiningFactor(of: "mix.currency", on: "mix.day"))
           where mix.app = $1
             and mix.environment = $2
             and mix.day between ($3::text)::date and ($4::text)::date
@@ -336,11 +332,7 @@ enum MoneyFigureStatements {
           and first_day <= ($4::text)::date
           and last_day >= ($3::text)::date
           and $5::text in ('', coalesce(currency, 'none'))
-          and $7::text in ('', case $6::text
-            when 'product' then coalesce(product_id, 'unknown')
-            when 'country' then coalesce(country, 'unknown')
-            when 'store' then store
-          end)
+          and $7::text in ('', \(part))
         order by original_transaction_id collate "C"
         limit 500
         """)
@@ -351,19 +343,11 @@ enum MoneyFigureStatements {
         with used as (
           select
             offers.*,
-            case $6::text
-              when 'product' then coalesce(product_id, 'unknown')
-              when 'country' then coalesce(country, 'unknown')
-              when 'store' then store
-              else concat_ws(' ', case offer_type
-                when 1 then 'introductory' when 2 then 'promotional' when 3 then 'code' when 4 then 'win-back'
-              end, offer_identifier)
-            end as part
+            \(offerPart) as part
           from analyst.offers
           where app = $1
             and environment = $2
-            and month >= date_trunc('month', ($3::text)::date)::date
-            and month <= ($4::text)::date
+            and \(isMonthWithin)
             and $5::text in ('', coalesce(currency, 'none'))
         )
         select
@@ -385,17 +369,9 @@ enum MoneyFigureStatements {
         from analyst.offers_detail
         where app = $1
           and environment = $2
-          and month >= date_trunc('month', ($3::text)::date)::date
-          and month <= ($4::text)::date
+          and \(isMonthWithin)
           and $5::text in ('', coalesce(currency, 'none'))
-          and $7::text in ('', case $6::text
-            when 'product' then coalesce(product_id, 'unknown')
-            when 'country' then coalesce(country, 'unknown')
-            when 'store' then store
-            else concat_ws(' ', case offer_type
-              when 1 then 'introductory' when 2 then 'promotional' when 3 then 'code' when 4 then 'win-back'
-            end, offer_identifier)
-          end)
+          and $7::text in ('', \(offerPart))
         order by redeemed_at, original_transaction_id collate "C"
         limit 500
         """)
@@ -410,8 +386,7 @@ enum MoneyFigureStatements {
         from analyst.trials
         where app = $1
           and environment = $2
-          and month >= date_trunc('month', ($3::text)::date)::date
-          and month <= ($4::text)::date
+          and \(isMonthWithin)
           and $5::text = ''
           and $7::text in ('', coalesce(product_id, 'unknown'))
         group by 1, 2
@@ -427,8 +402,7 @@ enum MoneyFigureStatements {
         from analyst.trials_detail
         where app = $1
           and environment = $2
-          and month >= date_trunc('month', ($3::text)::date)::date
-          and month <= ($4::text)::date
+          and \(isMonthWithin)
           and $5::text || $6::text is not null
           and $7::text in ('', coalesce(product_id, 'unknown'))
         order by starts_at, original_transaction_id collate "C"
@@ -447,8 +421,7 @@ enum MoneyFigureStatements {
         from analyst.billing_retries
         where app = $1
           and environment = $2
-          and month >= date_trunc('month', ($3::text)::date)::date
-          and month <= ($4::text)::date
+          and \(isMonthWithin)
           and $5::text = ''
           and $7::text in ('', coalesce(product_id, 'unknown'))
         group by 1, 2
@@ -464,8 +437,7 @@ enum MoneyFigureStatements {
         from analyst.billing_retries_detail
         where app = $1
           and environment = $2
-          and month >= date_trunc('month', ($3::text)::date)::date
-          and month <= ($4::text)::date
+          and \(isMonthWithin)
           and $5::text || $6::text is not null
           and $7::text in ('', coalesce(product_id, 'unknown'))
         order by due_at, original_transaction_id collate "C"
