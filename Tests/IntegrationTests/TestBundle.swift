@@ -50,6 +50,7 @@ struct TestBundle {
     /// - Parameters:
     ///   - database: Remains afterwards; if nil, a clone that is dropped.
     ///   - patience: For how long clients repeat what is answered 503 because of the database, which a busy disk can cause.
+    ///   - connectionsPerAddress: Of the public listener.
     static func withServer(
         apps: [App] = [App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])],
         roots: RootCertificates = .apple, store: any StoreTransport = UnreachableStore(),
@@ -58,6 +59,7 @@ struct TestBundle {
         health: [HealthCheck] = [], quarantine bounds: QuarantineBounds = .standard,
         transport: ConsoleTransport = .loopback, patience: Duration = .seconds(60),
         assertions: [String: AssertionKeys] = [:], publicApps: Bool = false, hasActs: Bool = true,
+        connectionsPerAddress: Int = HTTPServer.Limits.publicConnectionsPerAddress,
         _ test: (TestBundle) async throws -> Void
     ) async throws {
         guard let database else {
@@ -65,7 +67,8 @@ struct TestBundle {
                 try await withServer(
                     apps: apps, roots: roots, store: store, api: api, googleApps: googleApps, now: now,
                     database: database, health: health, quarantine: bounds, transport: transport,
-                    patience: patience, assertions: assertions, publicApps: publicApps, hasActs: hasActs, test)
+                    patience: patience, assertions: assertions, publicApps: publicApps, hasActs: hasActs,
+                    connectionsPerAddress: connectionsPerAddress, test)
             }
         }
         let logs = LogRecorder()
@@ -177,7 +180,8 @@ struct TestBundle {
                     PushVerifier(apps: googleApps.map(\.play)),
                     GoogleSigningKeys(transport: store, clock: clock, logger: logger)
                 ), now: now),
-            apps: publicApps ? routes.ofApps : nil, health: health + [.database(log)], logger: logger,
+            apps: publicApps ? routes.ofApps : nil, health: health + [.database(log)],
+            connectionsPerAddress: connectionsPerAddress, logger: logger,
             onListening: { publicPort.continuation.yield($0) })
         let closed = Listener.private(
             at: anywhere,
