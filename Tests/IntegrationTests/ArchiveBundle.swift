@@ -7,7 +7,7 @@ import Subscriptions
 import TestSupport
 import Testing
 
-/// A log with bodies of a year and a half, and a folder for its archive files.
+/// A log with bodies of sixteen months, and a folder for its archive files.
 struct ArchiveBundle {
     let log: SimulatedLog
     let folder: String
@@ -17,13 +17,13 @@ struct ArchiveBundle {
     /// Ends work where a test wants it to end, as a kill does.
     struct Killed: Error {}
 
-    static let last = "2026-06"
+    static let last = "2026-04"
     static let app = V1Body.app
 
     /// - Parameter now: The clock of the archiver: the months of the log are over.
-    static let now = Instant(iso8601: "2026-07-05T12:00:00.000Z") ?? .latest
+    static let now = Instant(iso8601: "2026-05-05T12:00:00.000Z") ?? .latest
     /// In a month that has a partition.
-    static let erasedAt = Instant(iso8601: "2026-06-30T23:59:59.999Z") ?? .latest
+    static let erasedAt = Instant(iso8601: "2026-04-30T23:59:59.999Z") ?? .latest
 
     static func with(_ test: (ArchiveBundle) async throws -> Void) async throws {
         let template = try await SimulatedLog.everyStory.value
