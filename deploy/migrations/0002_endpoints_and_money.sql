@@ -113,7 +113,6 @@ from subledger.event;
 
 alter table subledger.event drop column body;
 
--- Step: list the files with bodies of past months
 create table subledger.event_archive (
   stream_id      integer     not null,
   month          date        not null,
