@@ -338,7 +338,7 @@ grant select on subledger.event_body to subledger_projector, subledger_poller;
 
 comment on table subledger.event_body is
   'The body of each event, written by the statement that appends the event. Partitioned by month. Append-only, but for '
-  '`subledger erase`, which empties bodies';
+  '`subledger erase`, which empties bodies, and `subledger archive`, which moves whole months to files: see event_archive';
 comment on column subledger.event_body.position is 'As event.position';
 comment on column subledger.event_body.received_at is 'As event.received_at, which says in which partition the body is';
 comment on column subledger.event_body.body is
@@ -422,6 +422,142 @@ comment on function subledger.make_body_partitions is
 
 revoke execute on function subledger.make_body_partitions(timestamptz, integer) from public;
 grant execute on function subledger.make_body_partitions(timestamptz, integer) to subledger_receiver;
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+-- A file is listed before it is made and until it is removed, so none is ever forgotten in the folder.
+create table subledger.event_archive (
+  stream_id      integer     not null,
+  month          date        not null,
+  file           text        not null,
+  state          text        not null,
+  written_at     timestamptz not null,
+  file_sha256    bytea,
+  file_bytes     bigint,
+  first_position bigint,
+  last_position  bigint,
+  bodies         bigint,
+  constraint event_archive_pkey primary key (stream_id, month, file),
+  constraint event_archive_month_check check (extract(day from month) = 1),
+  constraint event_archive_file_check check (file ~ '^[A-Za-z0-9_%-][A-Za-z0-9._%-]*$'),
+  constraint event_archive_state_check check (state in ('writing', 'kept', 'removing')),
+  constraint event_archive_content_check check (
+    num_nulls(file_sha256, file_bytes, first_position, last_position, bodies)
+      = case state when 'writing' then 5 else 0 end
+  ),
+  constraint event_archive_file_sha256_check check (octet_length(file_sha256) = 32),
+  constraint event_archive_positions_check check (first_position between 1 and last_position),
+  constraint event_archive_bodies_check check (bodies between 1 and last_position - first_position + 1)
+);
+
+grant select on subledger.event_archive
+  to subledger_receiver, subledger_projector, subledger_poller, subledger_reader;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
+comment on table subledger.event_archive is
+  'The files with the bodies of past months, which `subledger archive` moved out of table event_body';
+comment on column subledger.event_archive.month is 'The first day of the month of event.received_at, in UTC';
+comment on column subledger.event_archive.file is 'Its name in the archive folder';
+comment on column subledger.event_archive.state is
+  'writing: being made, or left by a command that was interrupted; kept: has bodies that are nowhere else; removing: its '
+  'bodies were restored, or are in another file since an erasure, and the file is about to be removed';
+comment on column subledger.event_archive.written_at is 'When it was begun, by the clock of the command';
+comment on column subledger.event_archive.file_sha256 is 'SHA-256 of the file';
+comment on column subledger.event_archive.file_bytes is 'Length of the file';
+comment on column subledger.event_archive.first_position is 'The first event whose body is in the file';
+comment on column subledger.event_archive.last_position is 'The last one; not every event between the two has its body there';
+comment on column subledger.event_archive.bodies is 'How many bodies the file has, those included that an erasure emptied';
+
+-- The bodies are in files that were read back. The count finds one that was appended since then.
+create or replace function subledger.drop_body_partition(of_month date, expected bigint) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set timezone = 'UTC'
+set datestyle = 'ISO'
+set lock_timeout = '3s' as $$
+declare
+  partition text;
+  found bigint;
+begin
+  select name into partition
+  from subledger.body_partitions()
+  where first_at = of_month::timestamp at time zone 'UTC'
+    and until_at = (of_month + interval '1 month') at time zone 'UTC';
+  if partition is null then
+    raise exception 'no partition of event_body is that of month %', of_month using errcode = 'undefined_table';
+  end if;
+  execute format('lock table subledger.%I in share mode', partition);
+  execute format('select count(*) from subledger.%I', partition) into found;
+  if found <> expected then
+    raise exception 'partition % has % bodies, and not %', partition, found, expected
+      using errcode = 'object_not_in_prerequisite_state';
+  end if;
+  -- Appends wait from here to the commit.
+  execute format('alter table subledger.event_body detach partition subledger.%I', partition);
+  execute format('drop table subledger.%I', partition);
+end
+$$;
+
+-- Readers may know where a body is, and not what it says.
+create or replace function subledger.body_place(of_stream integer, at_position bigint)
+returns table (place text, file text)
+language sql stable strict security definer
+set search_path = pg_catalog, pg_temp as $$
+  select
+    case
+      when octet_length(stored.body) > 0 then 'database'
+      when exists (
+        select
+        from subledger.event as erasure
+        cross join jsonb_array_elements(erasure.facts #> '{erasure,positions}') as range
+        where erasure.stream_id = of_stream
+          and erasure.kind = 'erasure'
+          and erasure.position > at_position
+          and at_position between (range ->> 'first')::bigint and (range ->> 'last')::bigint
+      ) then 'erased'
+      when archived.file is not null then 'archive'
+      when stored.body is null and exists (
+        select
+        from subledger.event_body as other
+        where other.stream_id = of_stream
+          and other.position = at_position
+      ) then 'wrong_time'
+      else 'missing'
+    end,
+    archived.file
+  from subledger.event
+  left join lateral (
+    select event_body.body
+    from subledger.event_body
+    where event_body.stream_id = event.stream_id
+      and event_body.position = event.position
+      and event_body.received_at = event.received_at
+    offset 0
+  ) as stored on true
+  left join lateral (
+    select min(event_archive.file) as file
+    from subledger.event_archive
+    where event_archive.stream_id = event.stream_id
+      and event_archive.month = date_trunc('month', event.received_at at time zone 'UTC')::date
+      and event_archive.state = 'kept'
+      and event.position between event_archive.first_position and event_archive.last_position
+  ) as archived on stored.body is null
+  where event.stream_id = of_stream
+    and event.position = at_position
+$$;
+
+comment on function subledger.drop_body_partition is
+  'Drops the partition of table event_body for a month, if it has exactly so many bodies. `subledger archive` calls it after '
+  'their files were read back';
+comment on function subledger.body_place is
+  'Where the body of an event is: database; archive, with the name of the file; erased by an operator; wrong_time, if it is '
+  'stored under another time than that of its event, so that nothing finds it; or missing';
+
+revoke execute on function
+  subledger.drop_body_partition(date, bigint), subledger.body_place(integer, bigint) from public;
+grant execute on function subledger.body_place(integer, bigint)
+  to subledger_receiver, subledger_projector, subledger_poller, subledger_reader;
 
 -- Once ---------------------------------------------------------------------------------------------------------------
 
