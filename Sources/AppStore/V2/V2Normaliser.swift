@@ -51,6 +51,12 @@ private struct V2Normaliser {
             reader.transaction($0, base: "data.signedTransactionInfo", of: renewal?.originalTransactionId)
         }
         if uuid == nil { body.note("notificationUUID", "is missing or blank") }
+        if subtype == "GRACE_PERIOD", let renewal, renewal.gracePeriodExpiresDate == nil {
+            // The App Store has sent this in production. Grace without an end would be access for ever.
+            let path = "data.signedRenewalInfo.gracePeriodExpiresDate"
+            reader.defects.append(
+                Defect(path: path, problem: "is missing although grace has begun, so that it gives no access"))
+        }
         return Event(
             source: source, environment: claim.environment ?? .unknown, app: claim.bundleId, type: type,
             subtype: subtype, kind: V2Kind.kind(of: type, subtype), dedupeKey: dedupeKey(uuid),
