@@ -66,6 +66,23 @@ struct V2OddBodyTests {
         #expect(event.renewals.map(\.gracePeriodExpiresDate) == [nil])
     }
 
+    @Test(
+        "a status that says that access is over is a defect if the transaction ends later",
+        arguments: [(1, false), (2, true), (3, false), (4, false), (5, true)])
+    func statusBeforeTheEnd(status: Int64, isDefect: Bool) throws {
+        let year = V2Action.failureAfterUpgrade[0]
+        let start = year.transaction?["purchaseDate"]
+
+        let ahead = try year.changing { $0.payload["data", "status"] = .raw(String(status)) }.event()
+        let over = try year.changing {
+            $0.payload["data", "status"] = .raw(String(status))
+            $0.transaction?["expiresDate"] = start
+        }.event()
+
+        #expect(ahead.defects.map(\.path) == (isDefect ? ["data.status"] : []))
+        #expect(!over.defects.contains { $0.path == "data.status" })
+    }
+
     @Test("unknown values of known fields are kept with their spelling")
     func unknownValues() throws {
         let event = try body.changing {
