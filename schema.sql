@@ -5803,7 +5803,7 @@ select
     when ranked.now > ranked.before then 'up'
     when ranked.now < ranked.before then 'down'
     when ranked.now = ranked.before then null
-    when not store.is_google then case when changed.previous_cut = 'upgraded' then 'up' else 'down' end
+    when not decided.by_price then case when changed.previous_cut = 'upgraded' then 'up' else 'down' end
     when after.monthly > before.monthly then 'up'
     when after.monthly < before.monthly then 'down'
   end as direction,
@@ -5821,6 +5821,18 @@ cross join lateral (
       and event.source like 'google-%'
   ) as is_google
 ) as store
+-- Whatever is bought in grace begins immediately: there is no period that it could wait for.
+cross join lateral (
+  select store.is_google or exists (
+    select
+    from subledger.access_period as grace
+    where grace.stream_id = changed.stream_id
+      and grace.original_transaction_id = changed.original_transaction_id
+      and grace.product_id = changed.previous_product_id
+      and grace.cause = 'grace'
+      and grace.ends_at = changed.starts_at
+  ) as by_price
+) as decided
 left join lateral (
   select now.level as now, before.level as before
   from subledger.product as now
@@ -5831,14 +5843,14 @@ left join lateral (
     and now.product_id = changed.product_id
 ) as ranked on true
 left join subledger.transaction as own
-  on store.is_google
+  on decided.by_price
   and own.stream_id = changed.stream_id
   and own.original_transaction_id = changed.original_transaction_id
   and own.transaction_id = changed.transaction_id
 left join lateral (
   select transaction.price / analyst.months_between(transaction.purchase_date, transaction.expires_date) as monthly
   from subledger.transaction
-  where store.is_google
+  where decided.by_price
     and transaction.stream_id = changed.stream_id
     and transaction.original_transaction_id = changed.original_transaction_id
     and transaction.product_id = changed.previous_product_id
@@ -5851,7 +5863,7 @@ left join lateral (
 left join lateral (
   select transaction.price / analyst.months_between(transaction.purchase_date, transaction.expires_date) as monthly
   from subledger.transaction
-  where store.is_google
+  where decided.by_price
     and transaction.stream_id = changed.stream_id
     and transaction.original_transaction_id = changed.original_transaction_id
     and transaction.product_id = changed.product_id
@@ -5881,15 +5893,16 @@ where changed.payer_state not in ('family', 'assigned')
 comment on view analyst.plan_changes_detail is
   'Every change of product without a gap, at the time it took effect, which separates upgrades from downgrades: '
   'Apple applies an upgrade immediately and a downgrade at the next renewal. A crossgrade takes effect immediately if '
-  'both products have the same duration, and at the next renewal if not. Google applies either at any time, so there the '
-  'price per month decides. Configured levels decide before that. An item that is added beside another one is no change';
+  'both products have the same duration, and at the next renewal if not. Google applies either at any time, and what is '
+  'bought in grace begins immediately, so there the price per month decides. Configured levels decide before that. An '
+  'item that is added beside another one is no change';
 comment on column analyst.plan_changes_detail.month is 'First day of the month of at, UTC';
 comment on column analyst.plan_changes_detail.from_product_id is 'Product before the change';
 comment on column analyst.plan_changes_detail.to_product_id is 'Product after the change';
 comment on column analyst.plan_changes_detail.direction is
   'up or down, by product.level if both products have one; null if it is the same. Without, Apple: immediately, in the '
-  'middle of a period, or at a renewal. Google: to a higher or a lower price per month; null if it is the same, or if a '
-  'price is not known';
+  'middle of a period, or at a renewal. Google, and Apple in grace: to a higher or a lower price per month; null if it is '
+  'the same, or if a price is not known';
 comment on column analyst.plan_changes_detail.at is 'When it took effect';
 comment on column analyst.plan_changes_detail.transaction_id is 'First transaction of the new product';
 comment on column analyst.plan_changes_detail.positions is 'Positions of the events that reported it';

@@ -44,6 +44,8 @@ struct TestBundle {
     let logs: LogRecorder
     /// That of the listeners.
     let appender: Appender
+    /// Looks for products that are not configured once, and then when it writes a purchase of one.
+    let projector: Projector
 
     /// Runs the test with a server, and stops the server afterwards.
     ///
@@ -113,7 +115,8 @@ struct TestBundle {
         let privatePort = AsyncStream<Int>.makeStream()
         let projector = Projector(
             pool: projection, listener: projectorRole,
-            joins: googleApps.compactMap { app in app.joinedWith.map { (app.packageName, $0) } }, now: now,
+            joins: googleApps.compactMap { app in app.joinedWith.map { (app.packageName, $0) } },
+            gapPause: .seconds(3600), now: now,
             logger: logger)
         let anywhere = ListenAddress(host: "127.0.0.1", port: 0)
         let quarantine = Quarantine(pool: records, bounds: bounds)
@@ -207,7 +210,7 @@ struct TestBundle {
                 database: database, apple: HTTPClient(port: try await first(publicPort.stream), patience: patience),
                 backend: HTTPClient(port: port, token: token, patience: patience),
                 owner: HTTPClient(port: port, token: try await Self.token(.admin, database), patience: patience),
-                operations: operations, pages: pages, logs: logs, appender: appender)
+                operations: operations, pages: pages, logs: logs, appender: appender, projector: projector)
             try await test(bundle)
             outcome = .success(())
         } catch {
