@@ -37,15 +37,17 @@ struct EventFeed: MessageSource {
 
     private func message(_ row: Row) throws(PostgresError) -> SourceMessage? {
         let source: String = try row.value(at: 1)
-        guard let body: [UInt8] = try row.optional(at: 4), (endpoint.kinds ?? Self.pushed).contains(source) else {
-            return nil
-        }
+        let body: [UInt8]? = try row.optional(at: 4)
+        // An empty one was erased, and is meant to be gone.
+        guard Self.pushed.contains(source), body?.isEmpty != true,
+            (endpoint.kinds ?? Self.pushed).contains(source)
+        else { return nil }
         let position: Int64 = try row.value(at: 0)
         let check: String = try row.value(at: 3)
         let id = "evt_\(streamId)_\(position)_\(check)_\(endpoint.id)"
         return SourceMessage(
             number: position, line: try row.value(at: 2), id: id,
-            headers: [("content-type", "application/json"), ("webhook-id", id)], body: body)
+            headers: [("content-type", "application/json"), ("webhook-id", id)], body: body ?? [], isLost: body == nil)
     }
 
     func mark() async -> ChangeSignal.Mark { await signal.mark(of: streamId) }
@@ -55,7 +57,7 @@ struct EventFeed: MessageSource {
     }
 
     private enum Statements {
-        /// Only bodies that are passed on are rebuilt.
+        /// Only bodies that are passed on are rebuilt. Empty if it was erased, null if it is lost.
         static let page = Statement(
             "event_source_page",
             """
@@ -66,7 +68,7 @@ struct EventFeed: MessageSource {
               ),
               left(encode(chain, 'hex'), 8),
               case when source in ('apple-v1', 'apple-v2', 'google-rtdn') then
-                nullif(subledger.event_body(stream_id, position), '')
+                subledger.event_body(stream_id, position)
               end
             from subledger.event
             where stream_id = $1
