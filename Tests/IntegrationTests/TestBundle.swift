@@ -58,6 +58,7 @@ struct TestBundle {
         health: [HealthCheck] = [], quarantine bounds: QuarantineBounds = .standard,
         transport: ConsoleTransport = .loopback, patience: Duration = .seconds(60),
         assertions: [String: AssertionKeys] = [:], publicApps: Bool = false, hasActs: Bool = true,
+        hasStoreWrites: Bool = true,
         _ test: (TestBundle) async throws -> Void
     ) async throws {
         guard let database else {
@@ -65,7 +66,8 @@ struct TestBundle {
                 try await withServer(
                     apps: apps, roots: roots, store: store, api: api, googleApps: googleApps, now: now,
                     database: database, health: health, quarantine: bounds, transport: transport,
-                    patience: patience, assertions: assertions, publicApps: publicApps, hasActs: hasActs, test)
+                    patience: patience, assertions: assertions, publicApps: publicApps, hasActs: hasActs,
+                    hasStoreWrites: hasStoreWrites, test)
             }
         }
         let logs = LogRecorder()
@@ -140,7 +142,8 @@ struct TestBundle {
                     client: apple, google: google, verifier: verifier, purchases: purchases, apps: apps,
                     googleApps: googleApps, log: log, subscriptions: SubscriptionReader(pool: reader),
                     appender: appender, links: links, clock: clock)
-            }, apps: apps, googleApps: googleApps)
+            }, apps: apps, googleApps: googleApps, makesChanges: hasStoreWrites)
+        acts.orders = acts.stores.map { OrderQuestions(reader: ConsoleReader(pool: reader), stores: $0) }
         let console = ConsoleRoutes(
             tokens: tokens, sessions: ConsoleSessions(pool: authenticator), transport: transport,
             reader: ConsoleReader(pool: reader), log: log, customers: CustomerReader(pool: reader),
@@ -162,7 +165,7 @@ struct TestBundle {
                 policies: ConsumptionPolicies(pool: editor),
                 apps: refundApps, now: now),
             offers: OfferRoutes(keys: apps.serverAPIKeys, now: now),
-            orders: OrderRoutes(reader: ConsoleReader(pool: reader), log: log, stores: acts.stores),
+            orders: OrderRoutes(questions: acts.orders, log: log),
             writes: WriteRoutes(subscriptions: SubscriptionReader(pool: reader), stores: acts.stores, now: now),
             webhooks: WebhookRoutes(admin: endpoints),
             changes: ChangeReader(pool: reader), signal: signal, console: console, metrics: registry,
