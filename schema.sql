@@ -276,7 +276,7 @@ comment on column subledger.event.source is
   'in answers of the App Store Server API; google-rtdn for notifications of Google Play, which have no facts; google-api '
   'for answers of the Google Play Developer API; google-device for those about purchases that backends hand in; '
   'google-voided for purchases that Google took back; backend for customer links set by the owner''s own backend; '
-  'operator for changes at the store that an operator asked for';
+  'operator for what is asked of the store, by whomever, and for what operators state';
 comment on column subledger.event.type is
   'As the store spells it, even if this version does not know it; null if unreadable';
 comment on column subledger.event.subtype is 'As Apple spells it; V1 and Google Play have none';
@@ -290,7 +290,8 @@ comment on column subledger.event.kind is
   '(the App Store answered a question about a receipt), account_deletion (it answered that the Apple Account was '
   'deleted), transaction and app_transaction (signed data of a device was handed in), pause and hold (Google suspends '
   'access), answer (Google answered what it knows of a purchase), test, link (a backend sets the links of a customer), '
-  'write_request (an operator is about to ask the store for a change), write_answer (what it answered), month_closed '
+  'write_request (the store is about to be asked for a change, or to be answered about a refund), write_answer (what it '
+  'answered), month_closed '
   'and month_reopened (an operator closed a month, or opened it again: see analyst.closed_months), erasure (an operator '
   'erased a person''s data), other (a type '
   'without a word here yet). Never decides access: the facts do';
@@ -305,7 +306,7 @@ comment on column subledger.event.fingerprint is
 comment on column subledger.event.facts is
   '{"transactions":[…],"renewals":[…]} with Apple''s names, dates as ISO 8601 UTC, ids as strings, missing fields '
   'omitted; "accountDeletions" has the subscriptions of a deleted Apple Account, "notification" the other fields of a '
-  'signed notification, "link" the links set by a backend, "write" the change that an operator asked the store for and '
+  'signed notification, "link" the links set by a backend, "write" what is asked of the store, by whom, and '
   'the store''s answer, "closing" the figures of a closed month, "erasure" what was erased';
 comment on column subledger.event.defects is
   'Fields that could not be read or say nothing, as [{"path","problem"}]; null if there are none';
@@ -2997,8 +2998,10 @@ create table subledger.consumption_answer (
   next_at                 timestamptz,
   asked_at                timestamptz,
   problem                 text,
+  operator_name           text,
   constraint consumption_answer_pkey primary key (stream_id, position),
-  constraint consumption_answer_stated_by_check check (stated_by in ('policy', 'backend')),
+  constraint consumption_answer_stated_by_check check (stated_by in ('policy', 'backend', 'operator')),
+  constraint consumption_answer_operator_name_check check ((stated_by = 'operator') = (operator_name is not null)),
   constraint consumption_answer_consent_check check (
     (state = 'no_consent') = (sample_content_provided is null)
     and (state = 'no_consent') = (delivery_status is null)
@@ -3036,7 +3039,8 @@ comment on table subledger.consumption_answer is
 comment on column subledger.consumption_answer.position is 'refund_request.position: the first event of the request';
 comment on column subledger.consumption_answer.transaction_id is 'The purchase';
 comment on column subledger.consumption_answer.deadline_at is 'See refund_request';
-comment on column subledger.consumption_answer.stated_by is 'policy or backend';
+comment on column subledger.consumption_answer.stated_by is
+  'policy, backend, or operator: a person in the console';
 comment on column subledger.consumption_answer.stated_at is 'When, by our clock';
 comment on column subledger.consumption_answer.sample_content_provided is
   'See consumption_policy; null without consent, as the next three';
@@ -3049,6 +3053,7 @@ comment on column subledger.consumption_answer.state is
 comment on column subledger.consumption_answer.attempts is 'How often it was sent';
 comment on column subledger.consumption_answer.next_at is 'When it is sent next; null unless pending';
 comment on column subledger.consumption_answer.asked_at is 'When it was sent last, by our clock; null if never';
+comment on column subledger.consumption_answer.operator_name is 'Who stated it in the console; null for others';
 comment on column subledger.consumption_answer.problem is
   'Why it was refused, or why the last attempt failed: a word, and Apple''s error code if there is one';
 
@@ -3276,10 +3281,12 @@ create table subledger.endpoint_delivery (
   ended_at    timestamptz,
   constraint endpoint_delivery_pkey primary key (endpoint_id, number),
   constraint endpoint_delivery_number_check check (number > 0),
-  constraint endpoint_delivery_state_check check (state in ('waiting', 'exhausted')),
+  constraint endpoint_delivery_state_check check (state in ('waiting', 'exhausted', 'lost')),
   constraint endpoint_delivery_attempts_check check (attempts >= 0),
-  constraint endpoint_delivery_ended_at_check check ((state = 'exhausted') = (ended_at is not null))
+  constraint endpoint_delivery_ended_at_check check ((state = 'waiting') = (ended_at is null))
 );
+
+create index endpoint_delivery_lost_idx on subledger.endpoint_delivery (endpoint_id, number) where state = 'lost';
 
 grant select, insert, update, delete on subledger.endpoint_delivery to subledger_products, subledger_poller;
 grant select on subledger.endpoint_delivery to subledger_reader;
@@ -3291,11 +3298,12 @@ comment on column subledger.endpoint_delivery.number is 'See endpoint_cursor.num
 comment on column subledger.endpoint_delivery.line is
   'The subscription, whose messages are sent one after the other; for a notification about none, its position';
 comment on column subledger.endpoint_delivery.state is
-  'waiting: it is sent again; exhausted: its attempts are used up, and it is kept to be sent on request';
+  'waiting: it is sent again; exhausted: its attempts are used up, and it is kept to be sent on request; lost: the log '
+  'has no body of the event, as after damage, and it is kept to be sent on request once the body is restored';
 comment on column subledger.endpoint_delivery.attempts is 'How many failed';
 comment on column subledger.endpoint_delivery.next_at is
   'When it is due; null if it waits for those before it in its line';
-comment on column subledger.endpoint_delivery.ended_at is 'When its last attempt failed';
+comment on column subledger.endpoint_delivery.ended_at is 'When it was given up; null while it waits';
 
 -- Once ---------------------------------------------------------------------------------------------------------------
 
@@ -3319,7 +3327,8 @@ comment on table subledger.endpoint_attempt is 'The attempts of the last 30 days
 comment on column subledger.endpoint_attempt.attempted_at is 'When it began';
 comment on column subledger.endpoint_attempt.number is 'See endpoint_cursor.number';
 comment on column subledger.endpoint_attempt.result is
-  'success, redirect, gone, client_error, server_error, timeout, unreachable, certificate, address_refused or no_key';
+  'success, redirect, gone, client_error, server_error, timeout, unreachable, certificate, address_refused, no_key or '
+  'body_lost';
 comment on column subledger.endpoint_attempt.status is 'The HTTP status; null without a response';
 comment on column subledger.endpoint_attempt.milliseconds is 'Until the response was read, or the attempt failed';
 
@@ -3571,8 +3580,8 @@ comment on column analyst.events.source is
   'apple-v1, apple-v2, apple-history for notifications that were fetched, apple-receipt for answers about receipts, '
   'apple-device for signed data of devices, apple-api for that of answers of the App Store Server API, google-rtdn for '
   'notifications of Google Play, google-api for answers of its Developer API, google-device for those about purchases '
-  'that were handed in, google-voided for voided purchases, backend for customer links, or operator for changes at the '
-  'store that an operator asked for';
+  'that were handed in, google-voided for voided purchases, backend for customer links, or operator for what is asked of '
+  'the store, by whomever, and for what operators state';
 comment on column analyst.events.type is 'As the store spells it; null if unreadable';
 comment on column analyst.events.subtype is 'As Apple spells it; V1 and Google Play have none';
 comment on column analyst.events.kind is 'What happened, in one vocabulary for all sources: see subledger.event';
@@ -5376,7 +5385,8 @@ select
 from analyst.refunds_detail
 left join lateral (
   select analyst.month_of((refund ->> 'at')::timestamptz) as month,
-    round((refund ->> 'amount')::numeric / 1000, 3) as amount, number = jsonb_array_length(refunds_detail.refunds) as is_last
+    round((refund ->> 'amount')::numeric / 1000, 3) as amount,
+    number = jsonb_array_length(refunds_detail.refunds) as is_last
   from jsonb_array_elements(refunds_detail.refunds) with ordinality as listed (refund, number)
 ) as part on true
 group by
@@ -5434,7 +5444,8 @@ comment on column analyst.refund_requests_detail.requests is 'How often the stor
 comment on column analyst.refund_requests_detail.requested_at is 'When the store asked first';
 comment on column analyst.refund_requests_detail.answer is
   'unanswered; pending, not sent yet; accepted, refused or late; or no_consent: see consumption_answer.state';
-comment on column analyst.refund_requests_detail.answered_by is 'policy or backend; null if unanswered';
+comment on column analyst.refund_requests_detail.answered_by is
+  'policy, backend or operator; null if unanswered';
 comment on column analyst.refund_requests_detail.refund_preference is
   'What the store was asked to do: DECLINE, GRANT_FULL or GRANT_PRORATED; null for no preference';
 comment on column analyst.refund_requests_detail.answered_at is 'When the store accepted the answer; null if it did not';
@@ -5574,7 +5585,8 @@ comment on column analyst.refund_rate_detail.developer_revenue is
   'What the developer receives, in the currency unit, as Google''s order states it: without taxes, fees and refunds so far; '
   'null if it does not, and for Apple';
 comment on column analyst.refund_rate_detail.refunded_amount is
-  'Refunded amount, in the currency unit; null if not refunded, or if the price or the percentage is unknown';
+  'Refunded amount, in the currency unit; null if not refunded, or if the price or the percentage is unknown. What the '
+  'store states is kept, even if it is more than the price';
 comment on column analyst.refund_rate_detail.storefront is 'See transactions';
 comment on column analyst.refund_rate_detail.offer_type is 'See transactions';
 comment on column analyst.refund_rate_detail.offer_identifier is 'See transactions';
@@ -6267,7 +6279,8 @@ comment on column analyst.revenue_detail.refund is 'full or part; null if it doe
 comment on column analyst.revenue_detail.refund_day is 'Day of the refund, of several the last one, UTC';
 comment on column analyst.revenue_detail.refunds is 'See subledger.transaction.refunds';
 comment on column analyst.revenue_detail.refunded_amount is
-  'Refunded amount, in the currency unit; null if not refunded, or if the price or the percentage is unknown';
+  'Refunded amount, in the currency unit; null if not refunded, or if the price or the percentage is unknown. What the '
+  'store states is kept, even if it is more than the price';
 comment on column analyst.revenue_detail.tax is 'As in refund_rate_detail';
 comment on column analyst.revenue_detail.developer_revenue is 'As in refund_rate_detail';
 comment on column analyst.revenue_detail.purchase_date is 'When it was bought, or when its period begins';
@@ -7342,7 +7355,8 @@ with covered as (
 ), line as (
   select
     found.kind as report, found.store, found.day,
-    coalesce(found.product_id, named.product_id, found.apple_id) as product_id, found.country, found.currency, said.event, said.units, found.amount, found.name || ':' || found.line as place,
+    coalesce(found.product_id, named.product_id, found.apple_id) as product_id, found.country, found.currency,
+    said.event, said.units, found.amount, found.name || ':' || found.line as place,
     coalesce(found.order_id, '') as order_id
   from analyst.store_report_rows as found
   left join named on found.product_id is null and named.apple_id = found.apple_id
@@ -7441,7 +7455,8 @@ with covered as (
         and line.order_id = ours.order_id
         and line.event = ours.event
     )
-  group by report, store, event, order_id, case order_id when '' then day end, case order_id when '' then product_id end,
+  group by report, store, event, order_id,
+    case order_id when '' then day end, case order_id when '' then product_id end,
     case order_id when '' then country end, case order_id when '' then currency end
 ), compared as (
   select
@@ -7494,8 +7509,8 @@ with covered as (
     or has_other_product
 )
 select
-  different.report, different.store, different.day, different.product_id, different.country, different.currency, different.event,
-  nullif(different.order_id, ''), different.reported_units, different.our_units, different.reported_amount,
+  different.report, different.store, different.day, different.product_id, different.country, different.currency,
+  different.event, nullif(different.order_id, ''), different.reported_units, different.our_units, different.reported_amount,
   different.our_amount,
   case
     when not exists (
@@ -7575,8 +7590,8 @@ comment on function analyst.report_differences_in is
 
 create or replace view analyst.report_differences as
 select
-  report, store, day, product_id, country, currency, event, order_id, reported_units, our_units, reported_amount, our_amount,
-  reason, reported_lines, our_purchases
+  report, store, day, product_id, country, currency, event, order_id, reported_units, our_units, reported_amount,
+  our_amount, reason, reported_lines, our_purchases
 from analyst.report_differences_in('America/Los_Angeles');
 
 comment on view analyst.report_differences is

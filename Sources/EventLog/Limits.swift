@@ -52,6 +52,9 @@ package enum Limits {
     /// Maximum number of requests of operators about a subscription or product that are read, with their answers. The store
     /// accepts two extensions a year.
     package static let writesMax: Int64 = 100
+    /// How long a request with an idempotency key is taken to be under way if it has no answer: longer than a store is waited
+    /// for, all calls and pauses included. After that, its process has ended, and the request may be sent again.
+    static let writeUnderWayMax = Duration.seconds(300)
     /// Maximum number of events that are read at a time for purchases whose history is to be read. Some version 1
     /// notifications name a hundred.
     static let backfillEventsMax: Int64 = 100

@@ -180,8 +180,12 @@ package enum Limits {
     static let consoleComparisonBytesMax = 2 << 20
     /// Longest time for such a comparison: a browser waits for it, and a connection of the readers' pool works on it.
     static let consoleComparisonWaitMax = Duration.seconds(20)
+    /// Such comparisons at once: each holds a connection of the readers' pool and a processor, which other readers need.
+    static let consoleComparisonsMax = 2
     /// Differences that are explained and listed: an explanation takes milliseconds, and a row has 300 bytes.
     static let consoleDifferencesMax = 200
+    /// Longest key of a request that may be repeated: a UUID has 36 bytes, and what others accept ends at 255.
+    static let idempotencyKeyBytesMax = 255
     /// A reason is a line for people, as of the commands.
     static let consoleReasonBytesMax = 500
     /// Refund requests of a stream on a page.

@@ -56,9 +56,12 @@ struct StoredStatementTests {
                 httpStatus: random.chance(50) ? 500 : nil, problem: random.chance(50) ? Self.text(&random) : nil,
                 effectiveDate: random.chance(50) ? Self.now : nil,
                 webOrderLineItemId: random.chance(50) ? Self.text(&random) : nil)
+            let key = StoreWrite.IdempotencyKey(Self.text(&random), requestDigest: Self.text(&random))
+            let isAnswered = random.chance(50)
             let write = StoreWrite(
                 changes.randomElement(using: &random) ?? changes[0], requestIdentifier: Self.text(&random),
-                by: Self.text(&random), reason: Self.text(&random), answer: random.chance(50) ? answer : nil)
+                by: Self.text(&random), reason: Self.text(&random), answer: isAnswered ? answer : nil,
+                idempotency: !isAnswered && random.chance(50) ? key : nil)
             let event = write.event(environment: Self.stream.environment, app: Self.stream.app, receivedAt: Self.now)
 
             let again = try StoreWrite(json: try JSONDocument(write.canonicalText).root)

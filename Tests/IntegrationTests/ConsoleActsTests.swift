@@ -26,6 +26,7 @@ struct ConsoleActsTests {
     }
 
     private static func withGoogle(
+        hasStoreWrites: Bool = true,
         _ test: (TestBundle, ScriptedGoogle, ConsoleBrowser, String, HTTPClient) async throws -> Void
     ) async throws {
         let store = try ScriptedGoogle()
@@ -35,7 +36,7 @@ struct ConsoleActsTests {
                 start: TestBundle.now.advanced(by: .seconds(-3600)),
                 end: TestBundle.now.advanced(by: .seconds(86_400 * 30)), more: #""etag":"e-1","#))
         try await TestBundle.withServer(
-            apps: [], store: store, googleApps: [try ScriptedGoogle.configured()]
+            apps: [], store: store, googleApps: [try ScriptedGoogle.configured()], hasStoreWrites: hasStoreWrites
         ) { server async throws in
             // Before the first request: the server knows later tokens seconds later.
             let support = try await server.client(with: .operate)
@@ -257,6 +258,172 @@ struct ConsoleActsTests {
             #expect(store.requests.filter { $0.hasPrefix("POST") } == ["POST \(act.path)"])
             #expect(store.bodies == [act.body])
             #expect(events == ["write_request support case 1", "write_answer support case 1 accepted"])
+        }
+    }
+
+    private static let deferral = ScriptedGoogle.Reply(
+        body: #"{"itemExpiryTimeDetails":[{"productId":"premium","expiryTime":"2019-12-18T08:14:00Z"}]}"#)
+
+    @Test("a request by HTTP that is repeated with its key makes no second change, whatever has become of the purchase")
+    func key() async throws {
+        try await Self.withGoogle { server, store, _, _, support in
+            store.answer("\(Self.purchase):defer", Self.deferral)
+            let path = "/subscriptions/token-1/writes?app=com.example.play"
+            func ask(_ days: Int, _ key: String, _ more: String = "") async throws -> HTTPAnswer {
+                let body = #"{"action":"defer","deferByDays":\#(days),"by":"a","reason":"b"\#(more)}"#
+                return try await support.send(
+                    "POST", path, headers: ["Idempotency-Key": key], body: Array(body.utf8))
+            }
+            let preview = try await ask(10, "k 1", #","preview":true"#)
+            let first = try await ask(10, #""k 1""#)
+            // The state to which a deferral refers is another one now, or is not known.
+            store.answer(Self.purchase, ScriptedGoogle.error(503, "backendError"))
+            let again = try await ask(10, #""k 1""#)
+            let other = try await ask(20, #""k 1""#)
+            let events = try await server.sql(
+                "select kind from subledger.event where source = 'operator' order by position")
+            let sent = store.bodies.count
+
+            #expect(preview.status == 400, "\(preview.body)")
+            #expect(first.status == 200 && first.json["recorded"] as? Bool == true, "\(first.body)")
+            #expect(again.status == 200 && again.body == first.body, "\(again.body)")
+            #expect(other.status == 422 && other.json["field"] as? String == "Idempotency-Key", "\(other.body)")
+            #expect(events == ["write_request", "write_answer"] && sent == 1)
+        }
+    }
+
+    @Test(
+        "a request whose first try waits for the store is answered 409, and a repeat of one that was unknown asks again"
+    )
+    func keyWaits() async throws {
+        try await Self.withGoogle { server, store, _, _, support in
+            let path = "/subscriptions/token-1/writes?app=com.example.play"
+            func cancel() async throws -> HTTPAnswer {
+                try await support.send(
+                    "POST", path, headers: ["Idempotency-Key": "k-1"],
+                    body: Array(#"{"action":"cancel","by":"a","reason":"b"}"#.utf8))
+            }
+            store.answer("\(Self.purchase):cancel", ScriptedGoogle.error(503, "backendError"))
+            let unknown = try await cancel()
+            store.answer("\(Self.purchase):cancel", ScriptedGoogle.Reply(body: "{}"))
+            let made = try await cancel()
+            let known = try await cancel()
+            // As if the server that asks had stored its request, and had no answer yet.
+            let owner = try await TestCluster.connect(server.database)
+            try await owner.script(
+                """
+                alter table subledger.event disable trigger event_append_only;
+                delete from subledger.event as event
+                where event.source = 'operator'
+                  and not event.facts -> 'write' ? 'idempotencyKey';
+                """, deadline: .now + .seconds(20))
+            await owner.close()
+            let waits = try await cancel()
+
+            #expect((unknown.json["answer"] as? [String: Any])?["result"] as? String == "unknown", "\(unknown.body)")
+            #expect((made.json["answer"] as? [String: Any])?["result"] as? String == "accepted", "\(made.body)")
+            #expect(known.body == made.body)
+            #expect(waits.status == 409 && waits.body.contains("waits for the store"), "\(waits.body)")
+            #expect(waits.headers["retry-after"] != nil)
+        }
+    }
+
+    @Test(
+        "keys are texts of printable ASCII, in quotes or without",
+        arguments: [
+            ("8e03978e-40d5-43dd-bc93-6894a57f9324", 404), (#""8e03978e""#, 404), (#""a \"b\" \\""#, 404),
+            (#""""#, 400), (#""a"#, 400), (#""a"b"#, 400), ("a b", 400), ("a,b", 400), (#""a\b""#, 400),
+            (String(repeating: "k", count: 255), 404), (String(repeating: "k", count: 256), 400),
+        ])
+    func keys(key: String, status: Int) async throws {
+        try await TestBundle.withServer(apps: []) { server in
+            let support = try await server.client(with: .operate)
+            let answer = try await support.send(
+                "POST", "/subscriptions/none/writes?app=com.example.play", headers: ["Idempotency-Key": key],
+                body: Array(#"{"action":"cancel","by":"a","reason":"b"}"#.utf8))
+
+            #expect(answer.status == status, "\(answer.body)")
+        }
+    }
+
+    @Test("a form that is sent twice by a nervous hand makes one change")
+    func twice() async throws {
+        try await Self.withGoogle { server, store, browser, cookie, _ in
+            store.answer("\(Self.purchase):defer", Self.deferral)
+            let path = "/console/subscriptions/token-1"
+            let page = try await browser.get("\(path)?\(Self.google)", cookie: cookie)
+            let preview = try await browser.post(
+                path,
+                try Self.fields(
+                    page, "production:com.example.play",
+                    [("act", "defer"), ("days", "10"), ("reason", "case 3"), ("do", "preview")]), cookie: cookie)
+            let form = try Self.form(preview, to: path)
+            async let first = browser.post(path, form, cookie: cookie)
+            async let second = browser.post(path, form, cookie: cookie)
+            let statuses = try await [first.status, second.status]
+            let later = try await browser.post(path, form, cookie: cookie)
+            let changed = try await browser.post(
+                path, form.map { $0.0 == "days" ? ("days", "20") : $0 }, cookie: cookie)
+            let unnamed = try await browser.post(path, form.filter { $0.0 != "key" }, cookie: cookie)
+            let events = try await server.sql(
+                "select kind from subledger.event where source = 'operator' order by position")
+
+            #expect(form.contains { $0.0 == "key" })
+            #expect(statuses == [303, 303] && later.status == 303, "\(later.body)")
+            #expect(
+                changed.status == 422 && changed.body.contains("differs from the one that was shown"), "\(changed.body)"
+            )
+            #expect(unnamed.status == 400, "\(unnamed.body)")
+            #expect(events == ["write_request", "write_answer"])
+            #expect(store.bodies.count == 1)
+        }
+    }
+
+    @Test(
+        "with changes at the stores switched off, neither the console nor a token asks for one, and pages have no form")
+    func off() async throws {
+        try await Self.withGoogle(hasStoreWrites: false) { server, store, browser, cookie, support in
+            let path = "/console/subscriptions/token-1"
+            let page = try await browser.get("\(path)?\(Self.google)", cookie: cookie)
+            let form = try await browser.post(
+                path,
+                [
+                    ("csrf", try #require(page.field("csrf"))), ("stream", "production:com.example.play"),
+                    ("act", "cancel"), ("reason", "x"), ("do", "preview"),
+                ], cookie: cookie)
+            let asked = try await support.post(
+                Array(#"{"action":"cancel","by":"a","reason":"b"}"#.utf8),
+                to: "/subscriptions/token-1/writes?app=com.example.play")
+
+            #expect(!page.body.contains("Stop the renewal…"), "\(page.body)")
+            #expect(form.status == 403 && form.body.contains("switched off"), "\(form.body)")
+            #expect(asked.status == 403 && asked.body.contains("switched off"), "\(asked.body)")
+            #expect(store.bodies.isEmpty)
+            #expect(try await server.sql("select kind from subledger.event where source = 'operator'") == [])
+        }
+    }
+
+    @Test("while nothing can be stored, a form says so with the status of the API, and no store is asked")
+    func notStored() async throws {
+        try await Self.withGoogle { server, store, browser, cookie, support in
+            store.answer("\(Self.purchase):cancel", ScriptedGoogle.Reply(body: "{}"))
+            let path = "/console/subscriptions/token-1"
+            let page = try await browser.get("\(path)?\(Self.google)", cookie: cookie)
+            let preview = try await browser.post(
+                path,
+                try Self.fields(
+                    page, "production:com.example.play", [("act", "cancel"), ("reason", "x"), ("do", "preview")]),
+                cookie: cookie)
+            let form = try Self.form(preview, to: path)
+            await server.appender.stop()
+            let asked = try await browser.post(path, form, cookie: cookie)
+            let byHTTP = try await support.post(
+                Array(#"{"action":"cancel","by":"a","reason":"b"}"#.utf8),
+                to: "/subscriptions/token-1/writes?app=com.example.play")
+            #expect(asked.status == byHTTP.status && asked.status == 503, "\(asked.body)")
+            #expect(asked.body.contains("The database is unavailable. Nothing was done"), "\(asked.body)")
+            #expect(asked.headers["retry-after"] != nil)
+            #expect(store.bodies.isEmpty)
         }
     }
 

@@ -1,4 +1,8 @@
+import Encoding
+import EventLog
 import Foundation
+import Postgres
+import Readers
 import TestSupport
 import Testing
 
@@ -107,6 +111,55 @@ struct ConsoleCompareTests {
 
             #expect(large.status == 413, "\(large.body)")
             #expect(forged.status == 403)
+        }
+    }
+
+    @Test("as many comparisons as there may be at once are made, and one more is answered 503")
+    func atOnce() async throws {
+        try await Self.with { server, browser, cookie, fields in
+            let blocking = try await TestCluster.connect(server.database)
+            // The comparisons wait for this, and not the other requests of the console.
+            try await blocking.script(
+                "begin; lock table subledger.customer_identity in access exclusive mode", deadline: .now + .seconds(20))
+            var pages: [ConsoleBrowser.Page] = []
+            try await withThrowingTaskGroup(of: ConsoleBrowser.Page.self) { group in
+                for _ in 0...HTTPServer.Limits.consoleComparisonsMax {
+                    group.addTask {
+                        try await browser.post(Self.path, fields + [("text", Self.text)], cookie: cookie)
+                    }
+                }
+                for try await page in group {
+                    if pages.isEmpty { try await blocking.script("rollback", deadline: .now + .seconds(20)) }
+                    pages.append(page)
+                }
+            }
+            await blocking.close()
+
+            #expect(
+                pages.map(\.status) == [503] + Array(repeating: 200, count: HTTPServer.Limits.consoleComparisonsMax))
+            #expect(pages[0].body.contains("2 comparisons are being made"), "\(pages[0].body)")
+            #expect(pages[0].headers["retry-after"] != nil)
+        }
+    }
+
+    @Test("no customer is looked at after the deadline, and what was compared before is counted")
+    func late() async throws {
+        try await Self.with { server, _, _, _ in
+            let pool = PostgresPool(
+                server.database.with(role: "subledger_reader"), limit: 1, logger: server.logs.logger)
+            func compare(_ deadline: ContinuousClock.Instant) async throws -> Int {
+                var comparison = AccessComparison(
+                    CustomerReader(pool: pool), app: "com.example.magazine", environment: .production,
+                    at: TestBundle.now, tolerance: .seconds(1), explainedMax: 10, deadline: deadline)
+                var file = try AccessFile(TextRecords(text: Array(Self.text.utf8)))
+                while try await comparison.next(of: &file) != nil {}
+                return comparison.summary.customers
+            }
+            let all = try await compare(.now + .seconds(600))
+            await #expect(throws: AccessComparison.Late.self) { try await compare(.now) }
+            await pool.close()
+
+            #expect(all == 2)
         }
     }
 

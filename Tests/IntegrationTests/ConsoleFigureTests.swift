@@ -89,6 +89,19 @@ struct ConsoleFigureTests {
                         "2025-03-01 EUR 42.50 42.50 0.00 0.00 42.50 3 0",
                         "2025-03-01 KWD 3.125 3.125 0.00 0.00 3.125 1 0",
                     ])
+                // Behind each number are the rows that it has: the one without a rate is behind its own.
+                let links = Self.rowLinks(try await page("&currency=EUR").body)
+                let converted = try await browser.get(
+                    try #require(links.first { $0.contains("into=EUR") }), cookie: cookie)
+                let unconverted = try await browser.get(
+                    try #require(links.first { $0.contains("currency=KWD") }), cookie: cookie)
+                #expect(converted.body.contains("2025-03-01, in EUR"), "\(converted.body)")
+                #expect(
+                    Self.rows(converted.body).map { String($0.prefix(2)) }.sorted() == ["10", "20", "30"],
+                    "\(converted.body)")
+                #expect(Self.rows(unconverted.body).map { String($0.prefix(2)) } == ["40"])
+                let misspelt = try await page("&rows=yes&into=euro")
+                #expect(misspelt.status == 400)
                 let countries = try await page("&currency=EUR&by=country").body
                 #expect(
                     Self.rows(countries).map { $0.split(separator: " ").prefix(4).joined(separator: " ") } == [

@@ -111,6 +111,29 @@ struct ConsoleGrantTests {
         }
     }
 
+    @Test("while nothing can be stored, forms say so with the status of the API")
+    func notStored() async throws {
+        try await Self.withCustomer { server, browser, cookie in
+            let path = "/console/customers/u-1/grants"
+            let page = try await browser.get(Self.page, cookie: cookie)
+            let fields = try Self.fields(
+                page, [("do", "give-now"), ("entitlement", "plus"), ("length", "10"), ("reason", "x")])
+            let backend = try await server.client(with: .operate)
+            _ = try await eventually("the token is known") {
+                try await backend.get("/products?app=x").status == 200 ? true : nil
+            }
+            await server.appender.stop()
+            let given = try await browser.post(path, fields, cookie: cookie)
+            let byHTTP = try await backend.put(
+                #"{"entitlement":"plus","until":null,"reason":"x"}"#,
+                to: "/customers/u-1/grants/g-1?app=com.example.magazine")
+
+            #expect(given.status == byHTTP.status && given.status == 503, "\(given.body)\(byHTTP.body)")
+            #expect(given.body.contains("The database is unavailable. Nothing was done"), "\(given.body)")
+            #expect(given.headers["retry-after"] != nil)
+        }
+    }
+
     @Test("switched off, there are no forms, whatever the scope")
     func off() async throws {
         try await Self.withCustomer(.admin, hasActs: false) { _, browser, cookie in

@@ -7,6 +7,7 @@ import Subscriptions
 import TestSupport
 import Testing
 
+@testable import HTTPServer
 @testable import Server
 
 @Suite("Notifications are passed on as the store sent them")
@@ -115,6 +116,75 @@ struct ForwardingTests {
                 try await bundle.delivered(forward.id)
             }
             #expect(bundle.receiver.messages.count == 2 * count)
+        }
+    }
+
+    @Test(
+        "a notification whose body is lost is given up aloud and sent once the body is back; an erased one is skipped")
+    func lost() async throws {
+        try await OutboundBundle.with(endpoint: false) { bundle in
+            try await bundle.script("delete from subledger.stream")
+            let forward = Forward(
+                stream: StreamKey(app: V1Body.app, environment: .sandbox),
+                url: "http://127.0.0.1:\(bundle.receiver.port)/old", sources: nil)
+            try await SimulatedLog.with(database: bundle.database) { log in
+                try await log.append(try await SimulatedLog.deliveries(subscriptions: 2))
+            }
+            let all = try await bundle.values("select position::text from subledger.event").count
+            try await bundle.script(
+                """
+                do $$
+                declare
+                  partition text;
+                begin
+                  for partition in select name from subledger.body_partitions() loop
+                    execute format('alter table subledger.%I disable trigger event_body_append_only', partition);
+                  end loop;
+                end
+                $$;
+                alter table subledger.event_body disable trigger event_body_append_only;
+                create table lost as select * from subledger.event_body where position = 2;
+                delete from subledger.event_body where position = 2;
+                update subledger.event_body set body = '' where position = 3;
+                """)
+            let metrics = MetricsRegistry()
+            try await bundle.delivering(forwards: [forward], metrics: metrics) { delivery in
+                _ = try await eventually(within: .seconds(60), "the endpoint is added") {
+                    try await bundle.status(forward.id)
+                }
+                #expect(try await bundle.store.replay(forward.id, after: 0))
+                try await bundle.delivered(forward.id)
+                let figures = try await eventually(within: .seconds(60), "the figures count it") {
+                    delivery.figures.lost == 1 ? delivery.figures : nil
+                }
+                let sent = Set(bundle.receiver.messages.map(Self.position))
+                let attempts = try await bundle.attempts(forward.id).filter { $0.result == "body_lost" }
+                let counted = metrics.values(of: "subledger_endpoint_attempts_total").filter {
+                    $0.labels.contains("body_lost") && $0.value > 0
+                }
+
+                #expect(sent == Set(1...all).subtracting([2, 3]))
+                #expect(attempts.map(\.number) == [2] && counted.map(\.value) == [1])
+                #expect(try await bundle.status(forward.id)?.exhausted == 1)
+                #expect(figures.lostExample == "\(forward.id) at 2" && figures.failing == 0)
+                #expect(
+                    await HealthCheck.endpoints(delivery).check()
+                        == .degraded(
+                            "notifications not passed on because the log has lost their bodies: 1, the last one to "
+                                + "\(forward.id) at 2"))
+                #expect(bundle.logs.text.contains("error notification not passed on: its body is lost"))
+
+                try await bundle.script("insert into subledger.event_body select * from lost")
+                let due = try await bundle.store.replayExhausted(forward.id, since: bundle.clock.now)
+                #expect(due == 1)
+                _ = try await eventually(within: .seconds(60), "it is sent") {
+                    bundle.receiver.messages.contains { Self.position(of: $0) == 2 } ? true : nil
+                }
+                _ = try await eventually(within: .seconds(60), "the condition is over") {
+                    delivery.figures.lost == 0 ? true : nil
+                }
+                #expect(await HealthCheck.endpoints(delivery).check() == .ok)
+            }
         }
     }
 

@@ -37,7 +37,9 @@ struct LimitsTableTests {
         "order numbers of a store": "\(HTTP.orderQuestionBurstMax), then \(HTTP.orderQuestionsPerSecond)/s",
         "comparison of access in the console":
             "\(bytes(HTTP.consoleComparisonBytesMax)), \(seconds(HTTP.consoleComparisonWaitMax)), "
-            + "\(HTTP.consoleDifferencesMax) differences listed",
+            + "\(HTTP.consoleDifferencesMax) differences listed, \(HTTP.consoleComparisonsMax) at once",
+        "`Idempotency-Key` of a [change at a store](OperatorWrites.md#by-http)":
+            "\(HTTP.idempotencyKeyBytesMax) characters",
         "purchases that wait for Google's first answer": "\(StoreClient.Limits.unansweredPurchasesMax) of an app",
         "refused receipts, and purchases that Google does not know":
             "\(Int(StoreClient.Limits.refusedHandInsKept / .seconds(86_400))) days",

@@ -358,6 +358,8 @@ struct RefundReviewTests {
             let before = try await bundle.state()
             let stated = try await browser.post(
                 "/console/refunds/GPA.1", answer + [("do", "answer-now")], cookie: cookie)
+            let noted = try await Self.writes(bundle)
+            let waiting = try await bundle.server.backend.get(Self.order)
             _ = try await bundle.round()
             let again = try await browser.post(
                 "/console/refunds/GPA.1", answer + [("do", "answer-now")], cookie: cookie)
@@ -375,9 +377,53 @@ struct RefundReviewTests {
             #expect(bundle.told == [Self.told])
             #expect(again.status == 409 && again.body.contains("Google has accepted another answer"), "\(again.body)")
             #expect(last.body.contains("accepted by Google"), "\(last.body)")
-            // The person who answered.
+            // What was sent stands with the purchase, in its environment.
+            let subscription = try await browser.get(
+                "/console/subscriptions/token-1?stream=production%3Acom.example.play", cookie: cookie)
+            #expect(
+                subscription.body.contains("Answer about a refund of GPA.1: no refund</strong>: accepted by the store"),
+                "\(subscription.body)")
+            // The person who answered, once it is sent.
+            #expect(noted.isEmpty, "\(noted)")
+            let said = waiting.json["answer"] as? [String: Any] ?? [:]
+            #expect(said["statedBy"] as? String == "operator", "\(waiting.body)")
+            #expect((said["by"] as? String)?.contains("(token ") == true, "\(waiting.body)")
+            #expect(last.body.contains("Stated by test (token "), "\(last.body)")
             let writes = try await Self.writes(bundle)
             #expect(writes.count == 2 && writes.allSatisfy { $0.contains("(token ") }, "\(writes)")
+        }
+    }
+
+    @Test("an answer in the console that is replaced before it is sent leaves no word of it in the log")
+    func replaced() async throws {
+        try await Self.with { bundle in
+            try await bundle.ask()
+            let (browser, cookie) = try await bundle.server.session(.admin)
+            let page = try await browser.get(
+                "/console/refunds/GPA.1?stream=production%3Acom.example.play&store=google", cookie: cookie)
+            let csrf = try #require(page.field("csrf"))
+            func answer(_ fields: [(String, String)]) async throws -> ConsoleBrowser.Page {
+                try await browser.post(
+                    "/console/refunds/GPA.1",
+                    [
+                        ("csrf", csrf), ("stream", "production:com.example.play"), ("store", "google"),
+                        ("do", "answer-now"),
+                    ] + fields, cookie: cookie)
+            }
+            let granted = try await answer([
+                ("consented", "yes"), ("sample", "yes"), ("delivery", "DELIVERED"), ("preference", "GRANT_FULL"),
+            ])
+            let withdrawn = try await answer([("consented", "no")])
+            let sent = try await bundle.round()
+            let last = try await bundle.server.backend.get(Self.order)
+            let said = last.json["answer"] as? [String: Any] ?? [:]
+
+            #expect(granted.status == 303 && withdrawn.status == 303, "\(withdrawn.body)")
+            #expect(sent == 0 && bundle.told.isEmpty)
+            #expect(try await Self.writes(bundle).isEmpty)
+            #expect(
+                said["statedBy"] as? String == "operator" && last.json["state"] as? String == "no_consent",
+                "\(last.body)")
         }
     }
 }

@@ -58,9 +58,11 @@ extension SchemaTests {
         check("endpoint_cursor_generation", cursor(generation: -1)),
         Broken(constraint: "endpoint_delivery_pkey", sqlstate: "23505", statement: "\(delivery()); \(delivery())"),
         check("endpoint_delivery_number", delivery(number: 0)),
-        check("endpoint_delivery_state", delivery(state: "x")),
+        check("endpoint_delivery_state", delivery(state: "x", ended: "now()")),
         check("endpoint_delivery_attempts", delivery(attempts: -1)),
         check("endpoint_delivery_ended_at", delivery(state: "exhausted")),
+        check("endpoint_delivery_ended_at", delivery(state: "lost")),
+        check("endpoint_delivery_ended_at", delivery(ended: "now()")),
         Broken(constraint: "endpoint_attempt_pkey", sqlstate: "23505", statement: "\(attempt()); \(attempt())"),
         check("endpoint_attempt_milliseconds", attempt(milliseconds: -1)),
     ]

@@ -47,6 +47,7 @@ extension SchemaTests {
         policyCheck("refund_preference", policy(preference: "'MAYBE'")),
         Broken(constraint: "consumption_answer_pkey", sqlstate: "23505", statement: "\(answer()); \(answer())"),
         answerCheck("stated_by", answer(by: "luck")),
+        answerCheck("operator_name", answer(by: "operator")),
         answerCheck("consent", answer(state: "no_consent", next: "null")),
         answerCheck("consent", answer(sample: "null")),
         answerCheck("consent", answer(status: "null")),

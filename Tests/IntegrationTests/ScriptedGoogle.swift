@@ -114,11 +114,11 @@ extension ScriptedGoogle {
     }
 
     static func configured(
-        _ authentication: PushAuthentication = .identity(audience: audience, email: email), acknowledges: Bool = true,
-        polling: Bool = true
+        _ authentication: PushAuthentication = .identity(audience: audience, email: email), packageName: String = app,
+        acknowledges: Bool = true, polling: Bool = true
     ) throws -> GoogleApp {
         GoogleApp(
-            PlayApp(packageName: app, pushAuthentication: authentication), credentials: try account(),
+            PlayApp(packageName: packageName, pushAuthentication: authentication), credentials: try account(),
             acknowledges: acknowledges, polling: polling)
     }
 

@@ -40,6 +40,21 @@ struct StoreWriterTests {
                 isIdentifierChosen: identifier != nil, of: app, in: stream)
         }
 
+        /// - Parameters:
+        ///   - key: What the sender repeats it by.
+        ///   - digest: Stands for what is requested.
+        func write(
+            _ change: StoreWrite.Change, key: String, digest: String = "d", made: String
+        ) async throws -> StoreWriter.Outcome {
+            try await writer.write(keyed(change, key, digest, made), isIdentifierChosen: false, of: app, in: stream)
+        }
+
+        func keyed(_ change: StoreWrite.Change, _ key: String, _ digest: String, _ made: String) -> StoreWrite {
+            StoreWrite(
+                change, requestIdentifier: made, by: "alice", reason: "outage",
+                idempotency: StoreWrite.IdempotencyKey(key, requestDigest: digest))
+        }
+
         /// The kinds, identifiers and results of the events of operators.
         func events() async throws -> [String] {
             try await server.sql(
@@ -201,6 +216,110 @@ struct StoreWriterTests {
         }
     }
 
+    @Test("a request with a known key has the outcome of the first one; without its key, it makes the change again")
+    func key() async throws {
+        try await Self.with { bundle in
+            let first = try await bundle.write(bundle.extend(), key: "k-1", made: "made-1")
+            let again = try await bundle.write(bundle.extend(), key: "k-1", made: "made-2")
+            let other = try await bundle.write(bundle.extend(days: 1), key: "k-1", digest: "other", made: "made-3")
+            let made = bundle.extensions
+            let second = try await bundle.write(bundle.extend(), key: "k-2", made: "made-4")
+
+            #expect(first.answer?.result == .accepted)
+            guard case .known(.answered(let placed)) = again, case .known(.keyUsed) = other else {
+                Issue.record("\(again), \(other)")
+                return
+            }
+            #expect(placed.write == first.write && placed.position == 2)
+            #expect(made == 1 && second.answer?.result == .accepted && bundle.extensions == 2)
+            #expect(
+                try await bundle.events() == [
+                    "write_request made-1", "write_answer made-1 accepted", "write_request made-4",
+                    "write_answer made-4 accepted",
+                ])
+        }
+    }
+
+    @Test(
+        "of requests with the same key at once, one is made, and the others are told that it waits or what came of it")
+    func keyAtOnce() async throws {
+        try await Self.with { bundle in
+            let outcomes = try await withThrowingTaskGroup(of: StoreWriter.Outcome.self) { group in
+                for number in 1...3 {
+                    group.addTask { try await bundle.write(bundle.extend(), key: "k-1", made: "made-\(number)") }
+                }
+                var outcomes: [StoreWriter.Outcome] = []
+                for try await outcome in group { outcomes.append(outcome) }
+                return outcomes
+            }
+
+            #expect(outcomes.count { $0.answer?.result == .accepted } == 1, "\(outcomes)")
+            #expect(
+                outcomes.count { outcome in
+                    switch outcome {
+                    case .known(.underWay), .known(.answered): true
+                    default: false
+                    }
+                } == 2, "\(outcomes)")
+            #expect(bundle.extensions == 1)
+            #expect(try await bundle.events().count == 2)
+        }
+    }
+
+    @Test("a key whose request has no answer waits for five minutes, and then repeats that request with its identifier")
+    func keyOfTheDead() async throws {
+        try await Self.with { bundle in
+            let request = bundle.keyed(bundle.extend(), "k-1", "d", "lost")
+            let now = bundle.end.advanced(byMilliseconds: -3_600_000)
+            let late = now.advanced(by: .seconds(-300))
+            let begun = try await bundle.log.begin(
+                request, isIdentifierChosen: false, in: Self.stream, receivedAt: late.advanced(byMilliseconds: 60_000))
+            let key = try #require(request.idempotency)
+            let waiting = try await bundle.log.known(key, in: Self.stream, at: now)
+            let ended = try await bundle.log.known(key, in: Self.stream, at: now.advanced(by: .seconds(60)))
+            let early = try await bundle.write(bundle.extend(), key: "k-1", made: "made-2")
+            let other = try await bundle.log.begin(
+                bundle.keyed(bundle.extend(days: 2), "k-2", "d", "lost-2"), isIdentifierChosen: true, in: Self.stream,
+                receivedAt: late)
+            let repeated = try await bundle.write(bundle.extend(days: 2), key: "k-2", made: "made-3")
+
+            guard case .begun(_, repeats: nil) = begun, case .underWay? = waiting, case .unfinished? = ended,
+                case .known(.underWay) = early, case .begun = other
+            else {
+                Issue.record(
+                    "\(begun), \(String(describing: waiting)), \(String(describing: ended)), \(early), \(other)")
+                return
+            }
+            #expect(repeated.answer?.result == .accepted && repeated.repeated == 2)
+            #expect(
+                try await bundle.events() == [
+                    "write_request lost", "write_request lost-2", "write_request lost-2",
+                    "write_answer lost-2 accepted",
+                ])
+        }
+    }
+
+    @Test("after an unknown answer, the key repeats the request, and then has its outcome")
+    func keyUnknown() async throws {
+        try await Self.with { bundle in
+            bundle.store.api.inject(.cutOff, requests: 4)
+
+            let first = try await bundle.write(bundle.extend(), key: "k-1", made: "made-1")
+            let second = try await bundle.write(bundle.extend(), key: "k-1", made: "made-2")
+            let third = try await bundle.write(bundle.extend(), key: "k-1", made: "made-3")
+
+            #expect(first.answer?.result == .unknown)
+            #expect(second.answer?.result == .accepted && second.repeated == 1)
+            guard case .known(.answered(let placed)) = third else {
+                Issue.record("\(third)")
+                return
+            }
+            #expect(placed.write.answer?.result == .accepted)
+            #expect(try await bundle.events().allSatisfy { $0.contains("made-1") })
+            #expect(bundle.extensions == 1)
+        }
+    }
+
     @Test("the same extension by two operators at once is one")
     func concurrent() async throws {
         try await Self.with { bundle in
@@ -283,6 +402,10 @@ struct StoreWriterTests {
 }
 
 extension StoreWriter.Outcome {
+    fileprivate var write: StoreWrite? {
+        if case .asked(let write, _, _) = self { write } else { nil }
+    }
+
     fileprivate var answer: StoreWrite.Answer? {
         if case .asked(let write, _, _) = self { write.answer } else { nil }
     }

@@ -61,6 +61,7 @@ struct TestBundle {
         health: [HealthCheck] = [], quarantine bounds: QuarantineBounds = .standard,
         transport: ConsoleTransport = .loopback, patience: Duration = .seconds(60),
         assertions: [String: AssertionKeys] = [:], publicApps: Bool = false, hasActs: Bool = true,
+        hasStoreWrites: Bool = true,
         connectionsPerAddress: Int = HTTPServer.Limits.publicConnectionsPerAddress,
         _ test: (TestBundle) async throws -> Void
     ) async throws {
@@ -70,7 +71,7 @@ struct TestBundle {
                     apps: apps, roots: roots, store: store, api: api, googleApps: googleApps, now: now,
                     database: database, health: health, quarantine: bounds, transport: transport,
                     patience: patience, assertions: assertions, publicApps: publicApps, hasActs: hasActs,
-                    connectionsPerAddress: connectionsPerAddress, test)
+                    hasStoreWrites: hasStoreWrites, connectionsPerAddress: connectionsPerAddress, test)
             }
         }
         let logs = LogRecorder()
@@ -146,7 +147,8 @@ struct TestBundle {
                     client: apple, google: google, verifier: verifier, purchases: purchases, apps: apps,
                     googleApps: googleApps, log: log, subscriptions: SubscriptionReader(pool: reader),
                     appender: appender, links: links, clock: clock)
-            }, apps: apps, googleApps: googleApps)
+            }, apps: apps, googleApps: googleApps, makesChanges: hasStoreWrites)
+        acts.orders = acts.stores.map { OrderQuestions(reader: ConsoleReader(pool: reader), stores: $0) }
         let console = ConsoleRoutes(
             tokens: tokens, sessions: ConsoleSessions(pool: authenticator), transport: transport,
             reader: ConsoleReader(pool: reader), log: log, customers: CustomerReader(pool: reader),
@@ -168,7 +170,7 @@ struct TestBundle {
                 policies: ConsumptionPolicies(pool: editor),
                 apps: refundApps, now: now),
             offers: OfferRoutes(keys: apps.serverAPIKeys, now: now),
-            orders: OrderRoutes(reader: ConsoleReader(pool: reader), log: log, stores: acts.stores),
+            orders: OrderRoutes(questions: acts.orders, log: log),
             writes: WriteRoutes(subscriptions: SubscriptionReader(pool: reader), stores: acts.stores, now: now),
             webhooks: WebhookRoutes(admin: endpoints),
             changes: ChangeReader(pool: reader), signal: signal, console: console, metrics: registry,

@@ -24,6 +24,9 @@ struct StoreWriteTests {
         write(
             .setAccountToken(originalTransactionId: "1", appAccountToken: "t"),
             StoreWrite.Answer(.unknown, problem: "timeout")),
+        StoreWrite(
+            .extend(originalTransactionId: "1", terms), requestIdentifier: "r-1", by: "alice", reason: "outage",
+            idempotency: StoreWrite.IdempotencyKey("case \"1\"", requestDigest: "00ff")),
     ]
 
     private static let purchase = StoreWrite.PlaySubject(originalTransactionId: "t-1", purchaseToken: "t-2")
@@ -44,6 +47,16 @@ struct StoreWriteTests {
 
         #expect(try StoreWrite(json: document.root) == write)
         #expect(try Facts(json: JSONDocument(writer.bytes).root) == facts)
+    }
+
+    @Test("only the request has the key by which a repeated one is recognised")
+    func key() throws {
+        let request = try #require(Self.writes.last)
+
+        #expect(
+            String(decoding: request.canonicalText, as: UTF8.self).hasSuffix(
+                #""reason":"outage","idempotencyKey":"case \"1\"","requestDigest":"00ff"}"#))
+        #expect(request.answered(StoreWrite.Answer(.accepted)).idempotency == nil)
     }
 
     @Test("the text has Apple's names, who and why")

@@ -2,7 +2,8 @@
 -- since November 2026.
 --
 -- Locks until it commits, against reading and writing: event, change, receipt, subscription, transaction, access_period,
--- refunded_period, customer_link, check_schedule, delivery_audit, google_purchase, google_void_audit, token and product.
+-- refunded_period, customer_link, check_schedule, delivery_audit, google_purchase, google_void_audit, consumption_answer,
+-- token and product.
 -- They are read once for each new constraint: about a million rows in a second.
 -- Notifications are answered 503 meanwhile, and the stores repeat them. Receivers of the older release answer 503 afterwards
 -- too, so end them. The body of each event is copied to event_body: the disk needs free space of the size of event, and the
@@ -26,9 +27,10 @@
 
 -- Step: lock the tables that change
 lock table
-  subledger.event, subledger.change, subledger.receipt, subledger.subscription, subledger.transaction, subledger.access_period,
-  subledger.refunded_period, subledger.customer_link, subledger.check_schedule, subledger.delivery_audit,
-  subledger.google_purchase, subledger.google_void_audit, subledger.token, subledger.product
+  subledger.event, subledger.change, subledger.receipt, subledger.subscription, subledger.transaction,
+  subledger.access_period, subledger.refunded_period, subledger.customer_link, subledger.check_schedule,
+  subledger.delivery_audit, subledger.google_purchase, subledger.google_void_audit, subledger.consumption_answer,
+  subledger.token, subledger.product
   in access exclusive mode;
 
 -- Step: index what events of the log say about customers
@@ -247,6 +249,13 @@ alter table subledger.delivery_audit add constraint delivery_audit_before_check 
 
 alter table subledger.google_void_audit add column requested_at timestamptz;
 
+alter table subledger.consumption_answer
+  drop constraint consumption_answer_stated_by_check,
+  add column operator_name text;
+alter table subledger.consumption_answer
+  add constraint consumption_answer_stated_by_check check (stated_by in ('policy', 'backend', 'operator')),
+  add constraint consumption_answer_operator_name_check check ((stated_by = 'operator') = (operator_name is not null));
+
 alter table subledger.token
   drop constraint token_scope_check,
   add column app text;
@@ -363,10 +372,12 @@ create table subledger.endpoint_delivery (
   ended_at    timestamptz,
   constraint endpoint_delivery_pkey primary key (endpoint_id, number),
   constraint endpoint_delivery_number_check check (number > 0),
-  constraint endpoint_delivery_state_check check (state in ('waiting', 'exhausted')),
+  constraint endpoint_delivery_state_check check (state in ('waiting', 'exhausted', 'lost')),
   constraint endpoint_delivery_attempts_check check (attempts >= 0),
-  constraint endpoint_delivery_ended_at_check check ((state = 'exhausted') = (ended_at is not null))
+  constraint endpoint_delivery_ended_at_check check ((state = 'waiting') = (ended_at is null))
 );
+
+create index endpoint_delivery_lost_idx on subledger.endpoint_delivery (endpoint_id, number) where state = 'lost';
 
 create table subledger.endpoint_attempt (
   endpoint_id  text        not null,

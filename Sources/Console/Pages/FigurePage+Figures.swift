@@ -209,7 +209,9 @@ extension FigurePage {
 
     /// Keeps what the rows are narrowed to.
     func hideChoice(in html: inout HTMLWriter) {
-        let kept = [("currency", choice.currency), ("by", choice.by?.rawValue), ("part", choice.part)]
+        let kept = [
+            ("currency", choice.currency), ("into", choice.into), ("by", choice.by?.rawValue), ("part", choice.part),
+        ]
         for (name, value) in kept {
             if let value { html.hidden(name, value) }
         }

@@ -32,7 +32,8 @@ package struct FigurePage: ConsolePage {
 
     package var title: String {
         guard isDetail else { return figure.title }
-        let only = [choice.part, choice.currency].compactMap(\.self).map { ", \($0)" }.joined()
+        let only = [choice.part, choice.currency, choice.into.map { "in \($0)" }].compactMap(\.self).map { ", \($0)" }
+            .joined()
         return "\(figure.title): the rows of \(from == to ? from : "\(from) to \(to)")\(only)"
     }
     package var section: ConsoleSection? { .figures }
@@ -114,8 +115,10 @@ package struct FigurePage: ConsolePage {
     /// The rows that are counted on a day, or in a month.
     func detail(_ day: String, _ point: Point? = nil) -> Address {
         let rows = Address("figures", figure.rawValue).with("stream", stream).with("rows", "yes")
-        let only = point?.currency == choice.currency ? nil : point?.currency
-        return rows.with("from", day).with("to", day).with("currency", only)
+        // A converted number has no row without a rate behind it.
+        let isConverted = choice.currency != nil && point?.currency == choice.currency
+        return rows.with("from", day).with("to", day).with("currency", isConverted ? nil : point?.currency)
+            .with("into", isConverted ? choice.currency : nil)
             .with("by", point?.part == nil ? nil : choice.by?.rawValue).with("part", point?.part)
     }
 

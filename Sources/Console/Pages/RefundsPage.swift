@@ -115,8 +115,7 @@ package struct RefundPage: ConsolePage {
             }
             html.element("p", [.class("muted")]) { html in
                 html.text(
-                    "Stated by \(answer.author == .policy ? "the policy of the product" : "a person or the backend") at "
-                )
+                    "Stated by \(answer.authorWords) at ")
                 html.time(answer.statedAt)
                 if let asked = answer.askedAt {
                     html.text(", sent last at ")
@@ -192,6 +191,16 @@ extension RefundRequest {
         decision.map { decision in
             let words = "\(decision.isGranted ? "granted" : "declined") \(decision.decidedAt.shortText)"
             return words + (decision.reversedAt.map { ", reversed \($0.shortText)" } ?? "")
+        }
+    }
+}
+
+extension RefundRequest.Answer {
+    fileprivate var authorWords: String {
+        switch author {
+        case .policy: "the policy of the product"
+        case .backend: "the backend"
+        case .operator: operatorName ?? "a person"
         }
     }
 }

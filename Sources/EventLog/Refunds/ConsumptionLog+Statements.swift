@@ -9,7 +9,8 @@ extension ConsumptionLog {
               request.requests, request.received_at, request.decision, request.decided_at, request.reversed_at,
               answer.state, answer.stated_by, answer.stated_at, answer.attempts, answer.asked_at, answer.problem,
               answer.sample_content_provided, answer.delivery_status, answer.consumption_percentage,
-              answer.refund_preference, request.store, request.deadline_at, request.pending_refund_token
+              answer.refund_preference, request.store, request.deadline_at, request.pending_refund_token,
+              answer.operator_name
             """
 
         /// The answers to `request`, if there are any.
@@ -160,12 +161,12 @@ extension ConsumptionLog {
             """
             insert into subledger.consumption_answer as known (
               stream_id, position, transaction_id, deadline_at, stated_by, stated_at, sample_content_provided,
-              delivery_status, consumption_percentage, refund_preference, state, next_at
+              delivery_status, consumption_percentage, refund_preference, state, next_at, operator_name
             )
             select request.stream_id, request.position, request.transaction_id, request.deadline_at,
-              'backend', $3, $5::boolean, $6, $7::integer, $8,
+              case when $9::text is null then 'backend' else 'operator' end, $3, $5::boolean, $6, $7::integer, $8,
               case when $6::text is null then 'no_consent' else 'pending' end,
-              case when $6::text is not null then $3::timestamptz end
+              case when $6::text is not null then $3::timestamptz end, $9::text
             from subledger.stream
             join subledger.refund_request as request using (stream_id)
             where stream.app = $1
@@ -184,6 +185,7 @@ extension ConsumptionLog {
               refund_preference = excluded.refund_preference,
               state = excluded.state,
               next_at = excluded.next_at,
+              operator_name = excluded.operator_name,
               attempts = 0,
               problem = null
             where known.state not in ('accepted', 'late')

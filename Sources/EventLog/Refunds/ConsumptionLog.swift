@@ -62,24 +62,31 @@ package struct ConsumptionLog: Sendable {
         try await requests(about: [transactionId], in: stream).first
     }
 
-    /// The orders of an app that are known, each with its subscription and its product. Google does not say which of them
-    /// are tests, so those of both environments.
-    fileprivate func orders(
-        _ ids: [String], of app: String
-    ) async throws(ReadError) -> [String: (subscription: String, productId: String?)] {
-        var orders: [String: (subscription: String, productId: String?)] = [:]
+    /// An order of Google Play that is known.
+    fileprivate struct Order {
+        let subscription: String
+        let productId: String?
+        let environment: Environment
+    }
+
+    /// The orders of an app that are known. Google does not say which of them are tests, so those of both environments.
+    fileprivate func orders(_ ids: [String], of app: String) async throws(ReadError) -> [String: Order] {
+        var orders: [String: Order] = [:]
         for environment in [Environment.sandbox, .production] {
             let found = try await pool.read(
                 Statements.orders, [Parameter(app), Parameter(environment.rawValue), .array(ids)],
                 within: Limits.readWaitMax
             ) { rows throws(PostgresError) in
-                var found: [(id: String, subscription: String, productId: String?)] = []
+                var found: [(id: String, order: Order)] = []
                 for row in rows {
-                    found.append((try row.value(at: 0), try row.value(at: 1), try row.optional(at: 2)))
+                    let order = Order(
+                        subscription: try row.value(at: 1), productId: try row.optional(at: 2), environment: environment
+                    )
+                    found.append((try row.value(at: 0), order))
                 }
                 return found
             }
-            for order in found { orders[order.id] = (order.subscription, order.productId) }
+            for (id, order) in found { orders[id] = order }
         }
         return orders
     }
@@ -89,11 +96,15 @@ package struct ConsumptionLog: Sendable {
     /// Sets the answer to the latest request about a purchase, in place of an earlier answer. Durable
     /// when this returns; safe to repeat.
     ///
-    /// - Parameter content: Nil if the customer has not consented.
+    /// - Parameters:
+    ///   - content: Nil if the customer has not consented.
+    ///   - operatorName: Who states it in the console; nil for a backend.
     /// - Returns: False if Apple does not wait for an answer: there is no request, it was decided, the deadline has
     ///   passed, or Apple accepted an answer.
     package func state(
-        _ content: ConsumptionAnswer?, about transactionId: String, in stream: StreamKey, at now: Instant
+        _ content: ConsumptionAnswer?, about transactionId: String, in stream: StreamKey,
+        by operatorName: String? = nil,
+        at now: Instant
     ) async throws(ReadError) -> Bool {
         let columns =
             content?.parameters
@@ -101,7 +112,8 @@ package struct ConsumptionLog: Sendable {
                 Parameter(nil as Bool?), Parameter(nil as String?), Parameter(nil as Int32?), Parameter(nil as String?),
             ]
         return try await change(
-            Statements.state, key(stream) + [Parameter(now), Parameter(transactionId)] + columns) > 0
+            Statements.state,
+            key(stream) + [Parameter(now), Parameter(transactionId)] + columns + [Parameter(operatorName)]) > 0
     }
 
     // MARK: Sending
@@ -194,8 +206,9 @@ extension RefundRequest {
             guard let state = Answer.State(rawValue: state), let author = Answer.Author(rawValue: try row.value(at: 14))
             else { throw PostgresError(.decoding) }
             answer = Answer(
-                content: try ConsumptionAnswer.read(row, from: 19), author: author, statedAt: try row.value(at: 15),
-                state: state, attempts: try row.value(at: 16), askedAt: try row.optional(at: 17),
+                content: try ConsumptionAnswer.read(row, from: 19), author: author,
+                operatorName: try row.optional(at: 26), statedAt: try row.value(at: 15), state: state,
+                attempts: try row.value(at: 16), askedAt: try row.optional(at: 17),
                 problem: try row.optional(at: 18))
         }
         guard let store = Store(rawValue: try row.value(at: 23)) else { throw PostgresError(.decoding) }
@@ -219,7 +232,8 @@ extension [RefundRequest] {
         let orders = try await log.orders(ids, of: app)
         return map { request in
             guard request.store == .google, let order = orders[request.purchase.transactionId] else { return request }
-            return request.located(originalTransactionId: order.subscription, productId: order.productId)
+            return request.located(
+                originalTransactionId: order.subscription, productId: order.productId, in: order.environment)
         }
     }
 }

@@ -32,12 +32,27 @@ package struct WriteLog: Sendable {
         case open(Placed)
         /// The identifier is of a request for another change. Nothing was appended.
         case identifierUsed(Placed)
+        /// The log has a request with its key, which must not be sent again. Nothing was appended.
+        case known(Repeat)
+    }
+
+    /// What the log has of a request with an idempotency key.
+    package enum Repeat: Sendable {
+        /// The store has made the change, or refused it.
+        case answered(Placed)
+        /// The request was stored lately, and has no answer yet.
+        case underWay(Placed)
+        /// It has no answer, or an unknown one, so it may be sent again.
+        case unfinished(Placed)
+        /// The key is of another request.
+        case keyUsed(Placed)
     }
 
     /// Appends a request, unless it must not be sent. Durable when this returns.
     ///
     /// A request without an answer for the same change gives its identifier to the new one, so the store makes the change
-    /// once. Requests that several processes begin at the same time follow one another.
+    /// once. Requests that several processes begin at the same time follow one another. A request with an idempotency key that
+    /// the log has is appended only if the first one has no known answer, and then repeats it.
     ///
     /// - Parameters:
     ///   - request: Has no answer.
@@ -49,6 +64,17 @@ package struct WriteLog: Sendable {
     ) async throws -> Begun {
         try await pool.holding(.writes, in: stream) {
             connection async throws(PostgresError) -> Result<Begun, AppendError> in
+            if let key = request.idempotency {
+                switch try await Self.known(key, in: stream, at: receivedAt, connection) {
+                case nil: break
+                case .unfinished(let first):
+                    let again = StoreWrite(
+                        first.write.change, requestIdentifier: first.write.requestIdentifier, by: request.by,
+                        reason: request.reason)
+                    return await append(again, in: stream, receivedAt: receivedAt).map { .begun($0, repeats: first) }
+                case let known?: return .success(.known(known))
+                }
+            }
             let earlier = try await Self.placed(about: request.change, in: stream, connection)
             var repeats: Placed?
             if isIdentifierChosen {
@@ -61,9 +87,25 @@ package struct WriteLog: Sendable {
             }
             let sent = StoreWrite(
                 request.change, requestIdentifier: repeats?.write.requestIdentifier ?? request.requestIdentifier,
-                by: request.by, reason: request.reason)
+                by: request.by, reason: request.reason, idempotency: request.idempotency)
             return await append(sent, in: stream, receivedAt: receivedAt).map { .begun($0, repeats: repeats) }
         }.get()
+    }
+
+    /// What the log has of a request with a key; nil if there is none.
+    ///
+    /// - Throws: ``ReadError``.
+    package func known(
+        _ key: StoreWrite.IdempotencyKey, in stream: StreamKey, at now: Instant
+    ) async throws(ReadError) -> Repeat? {
+        do throws(PostgresError) {
+            return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
+                (connection) async throws(PostgresError) -> Repeat? in
+                try await Self.known(key, in: stream, at: now, connection)
+            }
+        } catch {
+            throw ReadError(error)
+        }
     }
 
     /// Appends a request that is sent several times, unless the log has it. Durable when this returns.
@@ -145,13 +187,34 @@ package struct WriteLog: Sendable {
     private static func placed(
         about subject: String, in stream: StreamKey, _ connection: PostgresConnection
     ) async throws(PostgresError) -> [Placed] {
+        try await placed(
+            Statements.about,
+            [
+                Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(subject),
+                Parameter(Limits.writesMax),
+            ], connection)
+    }
+
+    private static func known(
+        _ key: StoreWrite.IdempotencyKey, in stream: StreamKey, at now: Instant, _ connection: PostgresConnection
+    ) async throws(PostgresError) -> Repeat? {
+        let place = [Parameter(stream.app), Parameter(stream.environment.rawValue)]
+        let keyed = try await placed(
+            Statements.withKey, place + [Parameter(DedupeKey(of: key).bytes)], connection)
+        guard let first = keyed.first else { return nil }
+        guard first.write.idempotency == key else { return .keyUsed(first) }
+        let parameters = [Parameter(first.write.change.subject), Parameter(first.write.requestIdentifier)]
+        let last = try await placed(Statements.withIdentifier, place + parameters, connection).first ?? first
+        guard last.write.isOpen else { return .answered(last) }
+        let isUnderWay = last.write.answer == nil && last.receivedAt.duration(to: now) < Limits.writeUnderWayMax
+        return isUnderWay ? .underWay(first) : .unfinished(first)
+    }
+
+    private static func placed(
+        _ statement: Statement, _ parameters: [Parameter], _ connection: PostgresConnection
+    ) async throws(PostgresError) -> [Placed] {
         let rows = try await connection.query(
-            Step(
-                Statements.about,
-                [
-                    Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(subject),
-                    Parameter(Limits.writesMax),
-                ]), deadline: .now + Limits.readWaitMax)
+            Step(statement, parameters), deadline: .now + Limits.readWaitMax)
         var placed: [Placed] = []
         for row in rows {
             let text = try row.value(JSONB.self, at: 2).utf8
@@ -164,6 +227,41 @@ package struct WriteLog: Sendable {
     }
 
     private enum Statements {
+        /// The first request with an idempotency key.
+        static let withKey = Statement(
+            "log_write_with_key",
+            """
+            select event.position, event.received_at, event.facts
+            from subledger.stream
+            join subledger.stream_head using (stream_id)
+            join subledger.event using (stream_id)
+            where stream.app = $1
+              and stream.environment = $2
+              and event.dedupe_key = $3
+              and event.source = 'operator'
+            """)
+
+        /// The last event of a request, or that of the answer that it was made.
+        static let withIdentifier = Statement(
+            "log_write_with_identifier",
+            """
+            select event.position, event.received_at, event.facts
+            from subledger.stream
+            join subledger.stream_head using (stream_id)
+            cross join lateral (
+              select position, received_at, facts
+              from subledger.event
+              where event.stream_id = stream_head.stream_id
+                and coalesce(event.facts #>> '{write,originalTransactionId}', event.facts #>> '{write,productId}') = $3
+                and event.facts #>> '{write,requestIdentifier}' = $4
+                and event.source = 'operator'
+              order by coalesce(event.facts #>> '{write,answer,result}' = 'accepted', false) desc, event.position desc
+              limit 1
+            ) as event
+            where stream.app = $1
+              and stream.environment = $2
+            """)
+
         static let about = Statement(
             "log_writes_about",
             """

@@ -7,6 +7,8 @@ package struct ConsoleActs: Sendable {
     package var grants: GrantService?
     /// Asks the stores for changes.
     package var stores: (any StoreActs)?
+    /// Finds the purchases of orders.
+    package var orders: OrderQuestions?
     /// States answers to refund requests.
     package var refunds: ConsumptionLog?
     /// The apps whose stores can be answered.

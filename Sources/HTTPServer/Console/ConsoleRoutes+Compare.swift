@@ -27,12 +27,20 @@ extension ConsoleRoutes {
             guard text.contains(where: { $0 > UInt8(ascii: " ") }) else {
                 throw ConsoleProblem(.badRequest, "Not compared", "Choose a file, or paste its text.")
             }
-            var comparison = AccessComparison(
-                customers, app: key.app, environment: key.environment, at: at, tolerance: .seconds(tolerance),
-                explainedMax: Limits.consoleDifferencesMax)
             do {
-                let found = try await Self.differences(&comparison, text)
-                let result = ComparePage.Result(summary: comparison.summary, differences: found, at: at)
+                let compared = try await comparisons.admitting {
+                    try await Self.result(
+                        AccessComparison(
+                            customers, app: key.app, environment: key.environment, at: at,
+                            tolerance: .seconds(tolerance), explainedMax: Limits.consoleDifferencesMax,
+                            deadline: .now + Limits.consoleComparisonWaitMax), text, at)
+                }
+                guard let result = compared else {
+                    throw ConsoleProblem(
+                        .serviceUnavailable, "Not compared",
+                        "\(Limits.consoleComparisonsMax) comparisons are being made, which is as many as there may be. "
+                            + "Try again in a minute.")
+                }
                 return ConsoleResponse.html(
                     .ok,
                     visit.frame.html(self.comparison(result, problem: nil, tolerance: tolerance, visit)))
@@ -45,23 +53,24 @@ extension ConsoleRoutes {
         }
     }
 
-    private static func differences(
-        _ comparison: inout AccessComparison, _ text: [UInt8]
-    ) async throws -> [AccessDifference] {
-        var file = try AccessFile(TextRecords(text: text))
-        let end = ContinuousClock.now + Limits.consoleComparisonWaitMax
+    private static func result(
+        _ comparison: AccessComparison, _ text: [UInt8], _ at: Instant
+    ) async throws -> ComparePage.Result {
+        var comparison = comparison
         var listed: [AccessDifference] = []
-        while let differences = try await comparison.next(of: &file) {
-            listed += differences.prefix(Limits.consoleDifferencesMax - listed.count)
-            guard ContinuousClock.now < end else {
-                throw ConsoleProblem(
-                    .contentTooLarge, "Not compared",
-                    "After \(Limits.consoleComparisonWaitMax.components.seconds) seconds, "
-                        + "\(Int64(comparison.summary.customers).grouped) customers were compared. Compare parts of the "
-                        + "file, or use the command subledger compare-access.")
+        do {
+            var file = try AccessFile(TextRecords(text: text))
+            while let differences = try await comparison.next(of: &file) {
+                listed += differences.prefix(Limits.consoleDifferencesMax - listed.count)
             }
+        } catch is AccessComparison.Late {
+            throw ConsoleProblem(
+                .contentTooLarge, "Not compared",
+                "After \(Limits.consoleComparisonWaitMax.components.seconds) seconds, "
+                    + "\(Int64(comparison.summary.customers).grouped) customers were compared. Compare parts of the file, "
+                    + "or use the command subledger compare-access.")
         }
-        return listed
+        return ComparePage.Result(summary: comparison.summary, differences: listed, at: at)
     }
 
     /// What is wrong with a file; nil for other errors.

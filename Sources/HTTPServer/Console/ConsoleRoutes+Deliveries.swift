@@ -31,7 +31,7 @@ extension ConsoleRoutes {
     }
 
     private func page(of id: String, notice: DeliveryPage.Notice?, address: Address) async throws -> DeliveryPage {
-        let status = try await refusing { () async throws(EndpointRefusal) in try await endpoints.find(id) }
+        let status = try await endpoints.find(id)
         let attempts = try await endpoints.store.attempts(of: id, limit: Limits.attemptsMax)
         return DeliveryPage(
             endpoint: DeliveryEndpoint(status),
@@ -45,17 +45,16 @@ extension ConsoleRoutes {
 
     func addEndpoint(_ request: Request, _ session: ConsoleSession) async throws -> Response {
         try await changing("endpoints", request, session, at: Address("deliveries")) { form, visit in
-            let stream = try visit.someStream()
-            guard let environment = Environment(rawValue: stream.environment) else { throw EndpointRefusal.unknownApp }
+            let (_, key) = try visit.someStreamKey()
             var wish = EndpointAdmin.Wish(
-                stream: StreamKey(app: stream.app, environment: environment), url: try form.text("url") ?? "")
+                stream: key, url: try form.text("url") ?? "")
             if let kinds = try form.text("kinds") {
                 wish.kinds = kinds.split { $0 == "," || $0 == " " }.map(String.init)
             }
             if let signature = try form.text("signature").flatMap(Endpoint.Signature.init(rawValue:)) {
                 wish.signature = signature
             }
-            let added = try await refusing { () async throws(EndpointRefusal) in try await endpoints.add(wish) }
+            let added = try await endpoints.add(wish)
             let id = added.status.endpoint.id
             let page = try await page(
                 of: id, notice: .added(key: added.key), address: visit.frame.here(Address("deliveries", id)))
@@ -68,17 +67,17 @@ extension ConsoleRoutes {
             let own = visit.frame.here(Address("deliveries", id))
             switch try form.text("do") {
             case "test":
-                let tested = try await refusing { () async throws(EndpointRefusal) in try await endpoints.test(id) }
+                let tested = try await endpoints.test(id)
                 let notice = DeliveryPage.Notice.tested(
                     result: tested.outcome.class.rawValue, status: tested.outcome.status,
                     milliseconds: tested.milliseconds)
                 return ConsoleResponse.html(
                     .ok, visit.frame.html(try await page(of: id, notice: notice, address: own)))
             case "disable":
-                _ = try await refusing { () async throws(EndpointRefusal) in try await endpoints.disable(id) }
+                _ = try await endpoints.disable(id)
                 return ConsoleResponse.seeOther(own.with("done", "disabled").text)
             case "enable":
-                _ = try await refusing { () async throws(EndpointRefusal) in try await endpoints.enable(id) }
+                _ = try await endpoints.enable(id)
                 return ConsoleResponse.seeOther(own.with("done", "enabled").text)
             case "replay-after":
                 return try await replay(id, .after(try Self.given("after", form.number("after"))), own)
@@ -98,30 +97,8 @@ extension ConsoleRoutes {
     }
 
     private func replay(_ id: String, _ replay: EndpointAdmin.Replay, _ own: Address) async throws -> Response {
-        let messages = try await refusing { () async throws(EndpointRefusal) in
-            try await endpoints.replay(id, replay)
-        }
+        let messages = try await endpoints.replay(id, replay)
         return ConsoleResponse.seeOther(own.with("done", "replayed").with("messages", "\(messages)").text)
-    }
-
-    private func refusing<Value>(_ body: () async throws(EndpointRefusal) -> Value) async throws -> Value {
-        do throws(EndpointRefusal) {
-            return try await body()
-        } catch {
-            switch error {
-            case .database(let error): throw error
-            case .unknown:
-                throw ConsoleProblem(
-                    .notFound, "No such endpoint", "\(error).", choices: [("Deliveries", Address("deliveries"))])
-            case .malformed: throw ConsoleProblem(.badRequest, "Bad request", "\(error).")
-            case .keys(let problem):
-                logger.error("webhook keys failed", metadata: ["error": "\(problem)"])
-                throw ConsoleProblem(
-                    .internalServerError, "Not done", "The webhook keys cannot be read or written: see the server log.")
-            case .unknownApp, .full, .noKeyFile, .noKey, .noSecret, .isForward:
-                throw ConsoleProblem(.conflict, "Not done", "\(error).")
-            }
-        }
     }
 }
 

@@ -98,7 +98,8 @@ extension ConsoleRoutes {
         of figure: FigurePage.Figure, isDetail: Bool, _ query: ConsoleQuery
     ) throws(ConsoleProblem) -> FigureChoice {
         var choice = FigureChoice(
-            currency: try query.text("currency"), part: isDetail ? try query.text("part") : nil)
+            currency: try query.text("currency"), into: isDetail ? try query.text("into") : nil,
+            part: isDetail ? try query.text("part") : nil)
         if let by = try query.text("by") {
             guard let part = FigureChoice.Part(rawValue: by), figure.parts.contains(part) else {
                 throw ConsoleProblem(
@@ -108,6 +109,9 @@ extension ConsoleRoutes {
                         : "by must be \(figure.parts.map(\.rawValue).joined(separator: ", ")).")
             }
             choice.by = part
+        }
+        if let into = choice.into, into.utf8.count != 3 || !into.utf8.allSatisfy({ (65...90).contains($0) }) {
+            throw ConsoleProblem(.badRequest, "Bad request", "into must be a code such as EUR.")
         }
         if let currency = choice.currency {
             let isCode = currency.utf8.count == 3 && currency.utf8.allSatisfy { (65...90).contains($0) }

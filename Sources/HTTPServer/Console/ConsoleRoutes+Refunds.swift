@@ -60,12 +60,8 @@ extension ConsoleRoutes {
             guard try form.text("do") == "answer-now" else {
                 return ConsoleResponse.html(.ok, visit.frame.html(Self.preview(found, content, form, visit, own)))
             }
-            // Before the answer is stated, since it is sent at once.
-            if let content, let stores = acts.stores {
-                try await stores.note(
-                    found.write(content, statedAt: visit.now, by: visit.session.actor), in: found.stream)
-            }
-            let isStated = try await log.state(content, about: id, in: found.stream, at: visit.now)
+            let isStated = try await log.state(
+                content, about: id, in: found.stream, by: visit.session.actor, at: visit.now)
             let stated = try await self.request(id, store: found.store.rawValue, key)
             guard stated.answer?.content == content, isStated || stated.answer?.state == .accepted else {
                 throw ConsoleProblem(.conflict, "Not done", "Nothing was stated: \(stated.refusalWords).")

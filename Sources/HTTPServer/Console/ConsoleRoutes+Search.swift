@@ -21,7 +21,7 @@ extension ConsoleRoutes {
                 order: number.map { number in
                     SearchPage.Order(
                         number: number,
-                        isAskable: visit.frame.mayAct && !(acts.stores?.apps(for: number).isEmpty ?? true))
+                        isAskable: visit.frame.mayAct && !(acts.orders?.apps(for: number).isEmpty ?? true))
                 }, address: visit.address))
     }
 
@@ -55,50 +55,49 @@ extension ConsoleRoutes {
     /// Asks the stores for the purchases of an order that a customer names, and shows the customer.
     func findOrder(_ request: Request, _ session: ConsoleSession) async throws -> Response {
         try await acting("what is known of orders", request, session, at: Address("search")) { form, visit in
-            guard let stores = acts.stores else {
+            guard let orders = acts.orders else {
                 throw ConsoleProblem(
                     .notImplemented, "Not possible here", "This server cannot append to the log, see its log.")
             }
             guard let number = try form.text("q").flatMap({ OrderNumber($0) }) else {
                 throw ConsoleProblem(.badRequest, "Not asked", "This is not an order number of a store.")
             }
-            let apps = stores.apps(for: number)
-            guard !apps.isEmpty else {
+            switch try await orders.purchases(of: number, app: nil) {
+            case .found(let purchases, let stored):
+                return try await show(purchases, stored, of: number, visit)
+            case .noApp:
                 throw ConsoleProblem(
                     .conflict, "Not asked", "This server has no key with which \(number.store.shop) can be asked.")
+            case .notFound(let outcomes):
+                let problems = outcomes.compactMap { $0.outcome.problem(number, of: $0.app) }
+                throw ConsoleProblem(
+                    outcomes.allSatisfy(\.outcome.isFinal) ? .notFound : .serviceUnavailable, "Order \(number.text)",
+                    problems.map(\.asSentence).joined(separator: " "),
+                    choices: [("Search for the number again", Address("search").with("q", number.text))])
             }
-            var problems: [String] = []
-            var isKnown = true
-            for app in apps {
-                let outcome = try await stores.find(number, of: app)
-                if case .found(let answer) = outcome { return try await show(answer, of: number, visit) }
-                isKnown = isKnown && outcome.isFinal
-                problems += outcome.problem(number, of: app).map { [$0] } ?? []
-            }
-            throw ConsoleProblem(
-                isKnown ? .notFound : .serviceUnavailable, "Order \(number.text)",
-                problems.map { "\($0.prefix(1).uppercased())\($0.dropFirst())." }.joined(separator: " "),
-                choices: [("Search for the number again", Address("search").with("q", number.text))])
         }
     }
 
     private func show(
-        _ answer: HandInAnswer, of number: OrderNumber, _ visit: ConsoleRequest
+        _ purchases: [OrderSearch.Purchase], _ stored: [HandInAnswer], of number: OrderNumber, _ visit: ConsoleRequest
     ) async throws -> Response {
-        let hits = answer.subscriptions.map { id in
-            SearchHit(
-                kind: "purchase", app: answer.stream.app, environment: answer.stream.environment.rawValue,
-                target: .customer(id: id, kind: CustomerKey.Kind.subscription.rawValue))
+        let choices = purchases.map { purchase in
+            let hit = SearchHit(
+                kind: "purchase", app: purchase.app, environment: purchase.environment,
+                target: .customer(
+                    id: purchase.originalTransactionId, kind: CustomerKey.Kind.subscription.rawValue))
+            return (text: "Purchase \(purchase.originalTransactionId)", address: hit.address)
         }
-        let isProjected = try await log.isProjected(answer, wait: Limits.projectionWaitMax)
-        if isProjected, hits.count == 1 { return ConsoleResponse.seeOther(hits[0].address.text) }
+        var isProjected = true
+        for answer in stored where isProjected {
+            isProjected = try await log.isProjected(answer, wait: Limits.projectionWaitMax)
+        }
+        if isProjected, choices.count == 1 { return ConsoleResponse.seeOther(choices[0].address.text) }
         let text =
             isProjected
-            ? "\(number.store.shop) has \(hits.count) purchases in it."
-            : "The answer is stored, and readable in a moment."
+            ? "\(number.store.shop) has \(choices.count) purchases in it"
+            : "the answer is stored, and readable in a moment"
         return Self.response(
-            ConsoleProblem(
-                .ok, "Order \(number.text)", "\(text.prefix(1).uppercased())\(text.dropFirst())",
-                choices: zip(answer.subscriptions, hits).map { ("Purchase \($0)", $1.address) }), in: visit.frame)
+            ConsoleProblem(.ok, "Order \(number.text)", text.asSentence, choices: choices), in: visit.frame)
     }
 }

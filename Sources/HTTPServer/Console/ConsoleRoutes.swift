@@ -21,6 +21,7 @@ package struct ConsoleRoutes: Sendable {
     let acts: ConsoleActs
     let metrics: MetricsRegistry
     let health: [HealthCheck]
+    let comparisons = OpenRequests(max: Limits.consoleComparisonsMax)
     let now: @Sendable () -> Instant
     let logger: Logger
 
@@ -118,7 +119,7 @@ package struct ConsoleRoutes: Sendable {
             try await event(visit, position: try Self.id("position", context))
         }
         get(
-            "/console/figures/:name", routes, keeping: ["from", "to", "rows", "currency", "by", "part"]
+            "/console/figures/:name", routes, keeping: ["from", "to", "rows", "currency", "into", "by", "part"]
         ) {
             Address("figures", try Self.id("name", $0))
         } page: { visit, context in
@@ -233,8 +234,8 @@ package struct ConsoleRoutes: Sendable {
                 }
                 return ConsoleResponse.html(.ok, visit.frame.html(page))
             }
-        } catch let problem as ConsoleProblem {
-            return Self.response(problem, in: visit.frame)
+        } catch {
+            return Self.response(problem(error), in: visit.frame)
         }
     }
 
@@ -266,25 +267,9 @@ package struct ConsoleRoutes: Sendable {
     private func answering(_ answer: () async throws -> Response) async -> Response {
         do {
             return try await answer()
-        } catch let problem as ConsoleProblem {
-            return ConsoleResponse.html(problem.status, BarePage.problem(problem.title, problem.detail))
-        } catch let malformed as RequestQuery.Malformed {
-            return ConsoleResponse.html(.badRequest, BarePage.problem("Bad request", malformed.problem))
-        } catch let failure as BodyReader.Failure {
-            let problem = Problem(failure)
-            return ConsoleResponse.html(problem.status, BarePage.problem("Not done", problem.detail))
-        } catch let error as ReadError {
-            if case .damaged(let detail) = error { logger.error("read failed", metadata: ["error": "\(detail)"]) }
-            return ConsoleResponse.html(
-                Problem(error).status,
-                BarePage.problem(
-                    "Not available",
-                    "At \(now().shortText) UTC: \(error.description). Notifications are answered with 503, so the store sends them again."
-                ))
         } catch {
-            logger.error("request failed", metadata: ["error": "\(type(of: error))"])
-            return ConsoleResponse.html(
-                .internalServerError, BarePage.problem("Not shown", "An internal error: see the server's log."))
+            let problem = problem(error)
+            return ConsoleResponse.html(problem.status, BarePage.problem(problem.title, problem.detail))
         }
     }
 
@@ -329,8 +314,8 @@ package struct ConsoleRoutes: Sendable {
             preferences: ConsolePreferences(ConsoleGate.cookie(ConsolePreferences.cookie, of: request)))
         do {
             return try await answer(form, visit)
-        } catch let problem as ConsoleProblem {
-            return Self.response(problem, in: visit.frame)
+        } catch {
+            return Self.response(problem(error), in: visit.frame)
         }
     }
 

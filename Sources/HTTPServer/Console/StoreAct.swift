@@ -1,4 +1,5 @@
 import Console
+import Crypto
 import Encoding
 import EventLog
 import Foundation
@@ -84,6 +85,19 @@ struct StoreAct: Sendable {
     }
 
     var needsEtag: Bool { action == .defer && etag == nil }
+
+    /// The key of a request whose sender may repeat it. Computed before a missing ``etag`` is asked for: the purchase changes
+    /// with what was requested.
+    func idempotencyKey(
+        _ text: String, about id: String, by author: String, reason: String
+    ) -> StoreWrite.IdempotencyKey {
+        var writer = JSONWriter()
+        writer.array([id, author, reason] + fields.map(\.1)) { $0.value($1) }
+        let digest = SHA256.hash(data: writer.bytes).reduce(into: "") { text, byte in
+            text += (byte < 16 ? "0" : "") + String(byte, radix: 16)
+        }
+        return StoreWrite.IdempotencyKey(text, requestDigest: digest)
+    }
 
     /// - Throws: ``ConsoleProblem``.
     func change(of subscription: Subscription) throws(ConsoleProblem) -> StoreWrite.Change {

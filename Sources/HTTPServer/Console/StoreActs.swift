@@ -14,14 +14,17 @@ package protocol StoreActs: Sendable {
     /// - Parameter app: One of ``apps(for:)``.
     /// - Throws: ``ReadError``, ``AppendError``.
     func find(_ number: OrderNumber, of app: String) async throws -> OrderOutcome
-    /// Records a request that the server sends later.
-    ///
-    /// - Throws: ``ReadError``, ``AppendError``.
-    func note(_ request: StoreWrite, in stream: StreamKey) async throws
-    /// Asks for a change.
+    /// Whether the stores are asked for changes at all, as the operator has set it.
+    var makesChanges: Bool { get }
+    /// Asks for a change. A request with an idempotency key that was answered before gets the same outcome.
     ///
     /// - Throws: ``ReadError``, ``AppendError``: then the store was not asked.
     func ask(_ request: StoreWrite, in stream: StreamKey) async throws -> StoreActOutcome
+    /// What came of the request with an idempotency key; nil if there was none. One without a known answer is repeated, as it
+    /// was.
+    ///
+    /// - Throws: ``ReadError``, ``AppendError``: then the store was not asked.
+    func outcome(of key: StoreWrite.IdempotencyKey, in stream: StreamKey) async throws -> StoreActOutcome?
 }
 
 /// What asking for a change led to.
@@ -30,6 +33,10 @@ package enum StoreActOutcome: Sendable {
     case asked(StoreWrite, isRecorded: Bool)
     /// An earlier request for another change of this kind has no answer. The store was not asked.
     case open(StoreWrite)
+    /// The first request with this idempotency key waits for the store. It was not asked again.
+    case underWay(StoreWrite)
+    /// The idempotency key is of another request. The store was not asked.
+    case keyUsed
     /// No store of the app makes such a change.
     case impossible
 }

@@ -6,18 +6,13 @@ import Readers
 /// `POST /orders/{orderId}` finds the purchases of an order by the number that a customer names, as `subledger order` does.
 /// It is no `GET`, since a store may be asked, and its answer stored.
 package struct OrderRoutes: Sendable {
-    private let reader: ConsoleReader
+    private let questions: OrderQuestions?
     private let log: LogReader
-    private let stores: (any StoreActs)?
-    private let rate = KeyedBuckets<String>(
-        perSecond: Limits.orderQuestionsPerSecond, capacity: Limits.orderQuestionBurstMax,
-        keysMax: Limits.handInCustomersMax)
 
-    /// - Parameter stores: Nil if this process can append no answer.
-    package init(reader: ConsoleReader, log: LogReader, stores: (any StoreActs)?) {
-        self.reader = reader
+    /// - Parameter questions: Nil if this process can append no answer.
+    package init(questions: OrderQuestions?, log: LogReader) {
+        self.questions = questions
         self.log = log
-        self.stores = stores
     }
 
     func add(to routes: PrivateRoutes) {
@@ -32,21 +27,19 @@ package struct OrderRoutes: Sendable {
                 problem: "orderId must be an order number such as MK5TTTVWJH or GPA.1234-5678-9012-34567",
                 field: "orderId")
         }
-        guard let stores else {
+        guard let questions else {
             throw Problem(
                 .notImplemented,
                 "order numbers disabled: database user lacks role subledger_receiver, or database is read-only")
         }
-        guard rate.admit(number.store.rawValue, at: .now) else {
+        let answer: OrderSearch.Answer
+        do {
+            answer = try await questions.purchases(of: number, app: app)
+        } catch let error as OrderQuestions.TooMany {
             throw Problem(
-                .tooManyRequests,
-                "too many order numbers: at most \(Limits.orderQuestionsPerSecond) per second of a store",
-                headers: [.retryAfter: "\(Limits.retryAfterSeconds)"])
+                .tooManyRequests, error.description, headers: [.retryAfter: "\(Limits.retryAfterSeconds)"])
         }
-        let search = OrderSearch(reader: reader, apps: stores.apps(for: number)) { number, app in
-            try await stores.find(number, of: app)
-        }
-        switch try await search.purchases(of: number, app: app) {
+        switch answer {
         case .found(let purchases, let stored): return try await response(number, purchases, stored)
         case .notFound(let outcomes):
             let texts = outcomes.compactMap { $0.outcome.problem(number, of: $0.app) }

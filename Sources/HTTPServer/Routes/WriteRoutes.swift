@@ -6,7 +6,8 @@ import Readers
 import Subscriptions
 
 /// `POST /subscriptions/{originalTransactionId}/writes?app=` asks the store for a change of a subscription, as the console
-/// does. With `"preview":true`, it says what the change would do.
+/// does. With `"preview":true`, it says what the change would do. A request with an `Idempotency-Key` that was answered before
+/// gets the same outcome.
 package struct WriteRoutes: Sendable {
     private let subscriptions: SubscriptionReader
     private let stores: (any StoreActs)?
@@ -26,17 +27,23 @@ package struct WriteRoutes: Sendable {
         routes.operate.post("/subscriptions/:originalTransactionId/writes") { request, context in
             let id = try PathParameter.text("originalTransactionId", context)
             let stream = try RequestQuery(request).stream()
+            let key = try IdempotencyKey.of(request)
             return try await bodies.withJSON(of: request, bytesMax: Limits.consoleFormBytesMax) { json in
-                try await ask(json, about: id, in: stream)
+                try await ask(json, key, about: id, in: stream)
             }
         }
     }
 
-    private func ask(_ json: JSONValue, about id: String, in stream: StreamKey) async throws -> Response {
+    private func ask(
+        _ json: JSONValue, _ keyText: String?, about id: String, in stream: StreamKey
+    ) async throws -> Response {
         guard let stores else {
             throw Problem(
                 .notImplemented,
                 "changes disabled: database user lacks role subledger_receiver, or database is read-only")
+        }
+        guard stores.makesChanges else {
+            throw Problem(.forbidden, "changes at the stores are switched off on this server")
         }
         guard let subscription = try await subscriptions.subscriptions([id], in: stream).first?.subscription else {
             throw Problem(.notFound, "no subscription has this id in \(stream.environment.rawValue)")
@@ -44,6 +51,12 @@ package struct WriteRoutes: Sendable {
         let by = try Self.line("by", of: json)
         let reason = try Self.line("reason", of: json)
         var act = try StoreAct(json, subscription)
+        let isPreview = json.bool("preview") == true
+        let key = isPreview ? nil : keyText.map { act.idempotencyKey($0, about: id, by: by, reason: reason) }
+        // The purchase may have changed with the first request, so that it could not be requested today.
+        if let key, let outcome = try await stores.outcome(of: key, in: stream) {
+            return try Self.response(to: outcome)
+        }
         if act.needsEtag, let token = subscription.currentPurchase?.fullPurchaseToken {
             act.etag = await stores.etag(of: token, app: stream.app)
         }
@@ -54,8 +67,8 @@ package struct WriteRoutes: Sendable {
             throw Problem(error.status, error.detail.lowercasedFirst)
         }
         let request = StoreWrite(
-            change, requestIdentifier: UUID().uuidString.lowercased(), by: by, reason: reason)
-        guard json.bool("preview") != true else {
+            change, requestIdentifier: UUID().uuidString.lowercased(), by: by, reason: reason, idempotency: key)
+        guard !isPreview else {
             return Self.response { writer in
                 writer.key("effects")
                 writer.array(act.effects(on: subscription, in: stream, at: now())) { $0.value($1) }
@@ -63,12 +76,24 @@ package struct WriteRoutes: Sendable {
                 request.writeMembers(to: &writer)
             }
         }
-        switch try await stores.ask(request, in: stream) {
+        return try Self.response(to: try await stores.ask(request, in: stream))
+    }
+
+    private static func response(to outcome: StoreActOutcome) throws(Problem) -> Response {
+        switch outcome {
         case .asked(let write, let isRecorded):
-            return Self.response { writer in
+            return response { writer in
                 write.writeMembers(to: &writer)
                 writer.member("recorded", isRecorded)
             }
+        case .underWay:
+            throw Problem(
+                .conflict, "the first request with this key waits for the store",
+                headers: [.retryAfter: "\(Limits.retryAfterSeconds)"])
+        case .keyUsed:
+            throw Problem(
+                .unprocessableContent, "the key is of another request: expected a new one for a new request",
+                field: IdempotencyKey.name)
         case .open(let write):
             throw Problem(
                 .conflict,

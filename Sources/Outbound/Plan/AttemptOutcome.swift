@@ -22,6 +22,8 @@ package struct AttemptOutcome: Sendable, Hashable {
         case addressRefused = "address_refused"
         /// No key signs for the endpoint.
         case noKey = "no_key"
+        /// The log has no body of the event any more, so nothing was sent. Erased bodies are not among these.
+        case bodyLost = "body_lost"
     }
 
     package let `class`: Class

@@ -16,6 +16,8 @@ package struct DeliveryLines: Sendable {
         package var dueAt: Instant?
         /// Whether the database has a row that says that it waits.
         package var isRecorded: Bool
+        /// Whether it was given up because there is nothing to send.
+        package var isLost = false
 
         package init(
             number: Int64, line: String, attempts: Int = 0, dueAt: Instant? = nil, isRecorded: Bool = false
@@ -32,7 +34,8 @@ package struct DeliveryLines: Sendable {
     package struct Records: Sendable, Hashable {
         /// Messages that wait, in their present state.
         package var waiting: [Int64: Message] = [:]
-        /// Messages whose attempts are used up. They are kept to be sent again on request.
+        /// Messages that were given up: their attempts are used up, or they are lost. They are kept to be sent again on
+        /// request.
         package var exhausted: [Int64: Message] = [:]
         /// Messages that no longer wait.
         package var removed: Set<Int64> = []
@@ -169,6 +172,8 @@ package struct DeliveryLines: Sendable {
         case failed(Instant)
         /// Its attempts are used up. Its line goes on.
         case exhausted
+        /// There is nothing to send. Its line goes on.
+        case lost
     }
 
     /// Says what came of the message that ``next(at:)`` returned.
@@ -194,7 +199,7 @@ package struct DeliveryLines: Sendable {
             line.messages.insert(first, at: line.messages.startIndex)
             lines[message.line] = line
             schedule(first)
-        case .delivered, .exhausted:
+        case .delivered, .exhausted, .lost:
             if first.isRecorded {
                 recordedCount -= 1
                 waitingLineCount -= 1
@@ -203,8 +208,9 @@ package struct DeliveryLines: Sendable {
             } else {
                 settleOpen(first)
             }
-            if settlement == .exhausted {
-                first.attempts += 1
+            if settlement != .delivered {
+                if settlement == .exhausted { first.attempts += 1 }
+                first.isLost = settlement == .lost
                 records.exhausted[first.number] = first
             }
             guard let next = line.messages.first else {

@@ -91,7 +91,8 @@ package struct DeliveryLog: Sendable {
     /// - Returns: False if an operator has changed the endpoint meanwhile, or another process has taken it over.
     func record(_ progress: Progress, of task: Task, at now: Instant) async throws(ReadError) -> Bool {
         let rows =
-            progress.records.waiting.values.map { ($0, false) } + progress.records.exhausted.values.map { ($0, true) }
+            progress.records.waiting.values.map { ($0, "waiting") }
+            + progress.records.exhausted.values.map { ($0, $0.isLost ? "lost" : "exhausted") }
         let attempts = progress.attempts
         return try await pool.read(
             DeliveryStatements.record,
@@ -131,6 +132,10 @@ package struct DeliveryLog: Sendable {
         package var failing: Int64 = 0
         /// One of the failing or disabled ones.
         package var example: String?
+        /// Notifications that were not passed on because their bodies are lost.
+        package var lost: Int64 = 0
+        /// The endpoint and the position of one of them.
+        package var lostExample: String?
     }
 
     func figures() async throws(ReadError) -> Figures {
@@ -138,7 +143,7 @@ package struct DeliveryLog: Sendable {
             let row = rows[0]
             return Figures(
                 oldest: try row.optional(at: 0), disabled: try row.value(at: 1), failing: try row.value(at: 2),
-                example: try row.optional(at: 3))
+                example: try row.optional(at: 3), lost: try row.value(at: 4), lostExample: try row.optional(at: 5))
         }
     }
 }

@@ -60,12 +60,12 @@ enum DeliveryStatements {
           insert into subledger.endpoint_delivery (
             endpoint_id, number, line, state, attempts, next_at, ended_at
           )
-          select moved.endpoint_id, input.number, input.line,
-            case when input.is_exhausted then 'exhausted' else 'waiting' end, input.attempts,
-            case when not input.is_exhausted then input.next_at end, case when input.is_exhausted then $12 end
+          select moved.endpoint_id, input.number, input.line, input.state, input.attempts,
+            case when input.state = 'waiting' then input.next_at end,
+            case when input.state <> 'waiting' then $12 end
           from moved
-          cross join unnest($7::bigint[], $8::text[], $9::boolean[], $10::integer[], $11::timestamptz[])
-            as input (number, line, is_exhausted, attempts, next_at)
+          cross join unnest($7::bigint[], $8::text[], $9::text[], $10::integer[], $11::timestamptz[])
+            as input (number, line, state, attempts, next_at)
           on conflict (endpoint_id, number) do update
           set state = excluded.state, attempts = excluded.attempts, next_at = excluded.next_at,
             ended_at = excluded.ended_at
@@ -142,6 +142,14 @@ enum DeliveryStatements {
           min(endpoint.endpoint_id) filter (
             where endpoint.disabled_for in ('gone', 'failing')
               or endpoint.state = 'active' and endpoint_cursor.failing_since is not null
+          ),
+          (select count(*) from subledger.endpoint_delivery where state = 'lost'),
+          (
+            select endpoint_id || ' at ' || number
+            from subledger.endpoint_delivery
+            where state = 'lost'
+            order by ended_at desc, number desc
+            limit 1
           )
         from subledger.endpoint
         join subledger.endpoint_cursor using (endpoint_id)

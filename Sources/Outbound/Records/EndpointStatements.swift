@@ -40,7 +40,7 @@ enum EndpointStatements {
             select count(*)
             from subledger.endpoint_delivery
             where endpoint_delivery.endpoint_id = endpoint.endpoint_id
-              and endpoint_delivery.state = 'exhausted'
+              and endpoint_delivery.state in ('exhausted', 'lost')
           )
         from subledger.endpoint
         join subledger.endpoint_cursor using (endpoint_id)
@@ -214,7 +214,7 @@ enum EndpointStatements {
           set state = 'waiting', attempts = 0, next_at = null, ended_at = null
           from changed
           where endpoint_delivery.endpoint_id = changed.endpoint_id
-            and endpoint_delivery.state = 'exhausted'
+            and endpoint_delivery.state in ('exhausted', 'lost')
             and endpoint_delivery.ended_at >= $2
           returning endpoint_delivery.number
         )

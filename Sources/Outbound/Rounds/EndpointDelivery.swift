@@ -154,6 +154,10 @@ actor EndpointDelivery<Source: MessageSource> {
             lines.settle(message, .delivered)
             return nil
         }
+        guard !found.isLost else {
+            lose(message)
+            return nil
+        }
         let (began, start) = (now, context.clock.now())
         if let outcome = await post(found, at: began) {
             settle(message, outcome, began, context.clock.now() - start)
@@ -233,6 +237,18 @@ actor EndpointDelivery<Source: MessageSource> {
             lines.settle(message, .exhausted)
             context.log(.warning, "message not delivered", task.endpoint, outcome, number: message.number)
         }
+    }
+
+    /// Gives up a message of which there is nothing to send. The endpoint has not failed.
+    private func lose(_ message: DeliveryLines.Message) {
+        let outcome = AttemptOutcome(.bodyLost)
+        context.metrics.note(outcome.class, of: task.endpoint.purpose)
+        progress.attempts.append(
+            Attempt(
+                at: now, number: message.number, result: outcome.class.rawValue, status: nil, milliseconds: 0))
+        lines.settle(message, .lost)
+        context.log(
+            .error, "notification not passed on: its body is lost", task.endpoint, outcome, number: message.number)
     }
 
     // MARK: Recording

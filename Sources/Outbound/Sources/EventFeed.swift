@@ -35,20 +35,23 @@ struct EventFeed: MessageSource {
     }
 
     private func message(_ event: FoundEvent) throws(ReadError) -> SourceMessage? {
-        guard (endpoint.kinds ?? Self.pushed).contains(event.source) else { return nil }
+        guard Self.pushed.contains(event.source), (endpoint.kinds ?? Self.pushed).contains(event.source) else {
+            return nil
+        }
         var body = event.body
         if body == nil, let files = event.files {
             do throws(DamagedBody) {
-                body = try archive.evidence(at: event.position, in: files, digest: event.digest)
+                body = try archive.evidence(at: event.position, in: files, digest: event.digest) ?? []
             } catch {
                 throw ReadError.damaged(detail: "position \(event.position): \(error)")
             }
         }
-        guard let body, !body.isEmpty else { return nil }
+        // An empty one was erased, and is meant to be gone.
+        guard body?.isEmpty != true else { return nil }
         let id = "evt_\(streamId)_\(event.position)_\(event.check)_\(endpoint.id)"
         return SourceMessage(
             number: event.position, line: event.line, id: id,
-            headers: [("content-type", "application/json"), ("webhook-id", id)], body: body)
+            headers: [("content-type", "application/json"), ("webhook-id", id)], body: body ?? [], isLost: body == nil)
     }
 
     private struct FoundEvent {
@@ -80,7 +83,7 @@ struct EventFeed: MessageSource {
     }
 
     private enum Statements {
-        /// Only bodies that are passed on are rebuilt.
+        /// Only bodies that are passed on are rebuilt. Empty if it was erased, null if it is lost.
         static let page = Statement(
             "event_source_page",
             """

@@ -33,5 +33,8 @@ struct SourceMessage: Sendable {
     /// The same for all attempts. No dot.
     let id: String
     let headers: [(name: String, value: String)]
+    /// Empty if ``isLost``.
     let body: [UInt8]
+    /// Whether the log has no body any more, so that nothing can be sent.
+    var isLost = false
 }

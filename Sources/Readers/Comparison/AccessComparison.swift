@@ -12,6 +12,8 @@ package struct AccessComparison {
     private let tolerance: Duration
     /// Differences beyond this number are counted, and not explained.
     private let explainedMax: Int
+    /// Nil for no limit.
+    private let deadline: ContinuousClock.Instant?
     package private(set) var summary = Summary()
     /// For customers whose rows are not adjacent.
     private var seen: Set<String> = []
@@ -37,10 +39,15 @@ package struct AccessComparison {
         case severalKinds
     }
 
-    /// - Parameter app: Nil for any app.
+    /// The deadline has passed before the end of the file.
+    package struct Late: Error {}
+
+    /// - Parameters:
+    ///   - app: Nil for any app.
+    ///   - deadline: No customer is looked at after it; nil for no limit.
     package init(
         _ customers: CustomerReader, app: String?, environment: Environment, at instant: Instant, tolerance: Duration,
-        explainedMax: Int
+        explainedMax: Int, deadline: ContinuousClock.Instant? = nil
     ) {
         self.customers = customers
         self.app = app
@@ -48,14 +55,16 @@ package struct AccessComparison {
         at = instant
         self.tolerance = tolerance
         self.explainedMax = explainedMax
+        self.deadline = deadline
     }
 
     /// Compares the next customers of a file, and returns what differs; nil at its end.
     ///
-    /// - Throws: ``CSVRecords/Malformed``, ``Ambiguous``, ``ReadError``, and what reading the file throws.
+    /// - Throws: ``CSVRecords/Malformed``, ``Ambiguous``, ``Late``, ``ReadError``, and what reading the file throws.
     package mutating func next(of file: inout AccessFile) async throws -> [AccessDifference]? {
         let batch = try file.next(Limits.comparedCustomers)
         guard !batch.isEmpty else { return nil }
+        try checkDeadline()
         for customer in batch where !seen.insert(customer.id).inserted {
             throw CSVRecords.Malformed(
                 line: customer.line, problem: "the rows of a customer must follow each other: sort it")
@@ -64,9 +73,14 @@ package struct AccessComparison {
             batch.map { CustomerReader.Question(reference($0.id), at: at) })
         var differences: [AccessDifference] = []
         for (customer, answer) in zip(batch, answers) {
+            try checkDeadline()
             differences += try await compare(customer, try active(answer))
         }
         return differences
+    }
+
+    private func checkDeadline() throws(Late) {
+        if let deadline, .now >= deadline { throw Late() }
     }
 
     /// The ends of the access that a customer has here, by entitlement.

@@ -9,18 +9,21 @@ package struct FigureChoice: Sendable, Hashable {
 
     /// The currency into which amounts are converted; nil for each in its own. Of the rows behind a figure, the only one.
     package var currency: String?
+    /// Of the rows behind a converted number, the currency into which it was converted: those without a rate are no part of it.
+    package var into: String?
     package var by: Part?
     /// The only one of the parts; nil for all.
     package var part: String?
 
-    package init(currency: String? = nil, by: Part? = nil, part: String? = nil) {
+    package init(currency: String? = nil, into: String? = nil, by: Part? = nil, part: String? = nil) {
         self.currency = currency
+        self.into = into
         self.by = by
         self.part = part
     }
 
     /// The parameters of statements, after app, environment and the two days. An empty text means no choice.
-    var parameters: [String] { [currency ?? "", by?.rawValue ?? "", part ?? ""] }
+    var parameters: [String] { [into.map { "in \($0)" } ?? currency ?? "", by?.rawValue ?? "", part ?? ""] }
 }
 
 /// The statements of figures with a ``FigureChoice``. Months are whole ones, from that of the first day to that of the
@@ -73,6 +76,20 @@ enum MoneyFigureStatements {
         """
     }
 
+    /// Whether a row of a currency is behind a number: of a converted one, if it had a rate on the day.
+    static func isCounted(_ currency: SQL, on day: SQL) -> SQL {
+        """
+        case
+          when $5::text like 'in %' then \(currency) = substr($5::text, 4) or exists (
+            select
+            from analyst.rate_on(\(currency), \(day)) as own
+            cross join analyst.rate_on(substr($5::text, 4), \(day)) as wanted
+          )
+          else $5::text in ('', coalesce(\(currency), 'none'))
+        end
+        """
+    }
+
     static let revenue = Statement(
         "figure_revenue",
         """
@@ -121,7 +138,7 @@ enum MoneyFigureStatements {
           where app = $1
             and environment = $2
             and \(isWithin("day"))
-            and $5::text in ('', coalesce(currency, 'none'))
+            and \(isCounted("sold.currency", on: "sold.day"))
             and $7::text in ('', \(part))
         ) as numbered
         order by place, currency
@@ -175,7 +192,7 @@ enum MoneyFigureStatements {
           where app = $1
             and environment = $2
             and \(isWithin("day"))
-            and $5::text in ('', coalesce(currency, 'none'))
+            and \(isCounted("sold.currency", on: "sold.day"))
             and $7::text in ('', \(part))
         ) as numbered
         order by place, currency
@@ -233,13 +250,14 @@ enum MoneyFigureStatements {
           and (
             refunds is null
               and \(isWithin("refund_day"))
+              and \(isCounted("currency", on: "refund_day"))
             or exists (
               select
               from jsonb_array_elements(refunds) as listed
               where \(isWithin(partDay))
+                and \(isCounted("currency", on: partDay))
             )
           )
-          and $5::text in ('', coalesce(currency, 'none'))
           and $7::text in ('', \(part))
         order by refund_day, transaction_id collate "C"
         limit 500
@@ -271,7 +289,8 @@ enum MoneyFigureStatements {
         select
           month::text, currency, round(sum(opening * rate), 3)::text, round(sum(new * rate), 3)::text,
           round(sum(reactivation * rate), 3)::text, round(sum(expansion * rate), 3)::text,
-          round(sum(contraction * rate), 3)::text, round(sum(churn * rate), 3)::text, round(sum(closing * rate), 3)::text,
+          round(sum(contraction * rate), 3)::text, round(sum(churn * rate), 3)::text,
+          round(sum(closing * rate), 3)::text,
           round(
             100 + 100 * sum((expansion + reactivation - contraction - churn) * rate) / nullif(sum(opening * rate), 0), 1
           )::text
@@ -284,12 +303,13 @@ enum MoneyFigureStatements {
         "figure_value_movements_detail",
         """
         select
-          customer_kind, customer_id, day::text, movement, currency, mrr::text, before::text, after::text, positions::text
+          customer_kind, customer_id, day::text, movement, currency, mrr::text, before::text, after::text,
+          positions::text
         from analyst.mrr_movements_detail
         where app = $1
           and environment = $2
           and \(isMonthWithin)
-          and $5::text in ('', currency)
+          and \(isCounted("currency", on: "(now() at time zone 'UTC')::date"))
           and $6::text || $7::text = ''
         order by day, customer_kind, customer_id collate "C"
         limit 500
@@ -331,7 +351,7 @@ enum MoneyFigureStatements {
           and environment = $2
           and first_day <= ($4::text)::date
           and last_day >= ($3::text)::date
-          and $5::text in ('', coalesce(currency, 'none'))
+          and \(isCounted("currency", on: "($4::text)::date"))
           and $7::text in ('', \(part))
         order by original_transaction_id collate "C"
         limit 500
@@ -352,7 +372,8 @@ enum MoneyFigureStatements {
         )
         select
           month::text, part, coalesce(currency, 'none'), sum(redeemed)::text, sum(converted)::text, sum(lost)::text,
-          (sum(undecided) + sum(refunded))::text, round(100.0 * sum(converted) / nullif(sum(converted) + sum(lost), 0), 1)::text,
+          (sum(undecided) + sum(refunded))::text,
+          round(100.0 * sum(converted) / nullif(sum(converted) + sum(lost), 0), 1)::text,
           sum(renewals)::text, sum(offer_revenue)::text, sum(revenue)::text
         from used
         where $7::text in ('', part)

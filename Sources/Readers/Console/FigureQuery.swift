@@ -211,7 +211,7 @@ private enum FigureStatements {
             and environment = $2
             and first_day <= ($4::text)::date
             and last_day >= ($3::text)::date
-            and $5::text in ('', coalesce(currency, 'none'))
+            and \(MoneyFigureStatements.isCounted("currency", on: "($4::text)::date"))
             and $6::text || $7::text = ''
         ) as numbered
         order by place, currency

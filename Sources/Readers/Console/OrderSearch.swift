@@ -7,6 +7,7 @@ package struct OrderSearch: Sendable {
     private let reader: ConsoleReader
     /// The apps whose store can be asked.
     private let apps: [String]
+    private let willAsk: @Sendable (Int) throws -> Void
     private let ask: @Sendable (OrderNumber, String) async throws -> OrderOutcome
 
     package struct Purchase: Sendable, Hashable {
@@ -28,13 +29,15 @@ package struct OrderSearch: Sendable {
 
     /// - Parameters:
     ///   - apps: Those whose store can be asked.
+    ///   - willAsk: Called once before the store is asked, with the number of questions. What it throws ends the search.
     ///   - ask: Asks the store of one of them.
     package init(
-        reader: ConsoleReader, apps: [String],
+        reader: ConsoleReader, apps: [String], willAsk: @escaping @Sendable (Int) throws -> Void = { _ in },
         ask: @escaping @Sendable (OrderNumber, String) async throws -> OrderOutcome
     ) {
         self.reader = reader
         self.apps = apps
+        self.willAsk = willAsk
         self.ask = ask
     }
 
@@ -48,10 +51,13 @@ package struct OrderSearch: Sendable {
             }
             if !known.isEmpty { return .found(known, stored: []) }
         }
+        let asked = apps.filter(isAsked)
+        guard !asked.isEmpty else { return .noApp }
+        try willAsk(asked.count)
         var found: [Purchase] = []
         var stored: [HandInAnswer] = []
         var others: [(app: String, outcome: OrderOutcome)] = []
-        for app in apps where isAsked(app) {
+        for app in asked {
             let outcome = try await ask(number, app)
             guard case .found(let answer) = outcome else {
                 others.append((app, outcome))
@@ -64,7 +70,6 @@ package struct OrderSearch: Sendable {
                     position: answer.position)
             }
         }
-        if !stored.isEmpty { return .found(found, stored: stored) }
-        return others.isEmpty ? .noApp : .notFound(others)
+        return stored.isEmpty ? .notFound(others) : .found(found, stored: stored)
     }
 }

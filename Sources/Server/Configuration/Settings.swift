@@ -242,6 +242,9 @@ package struct Settings {
     /// Whether people can act for customers in the console.
     package func consoleActs() throws(SettingError) -> Bool { try isOn(["console", "acts"], default: true) }
 
+    /// Whether the stores are asked for changes of subscriptions, in the console or by HTTP.
+    package func storeWrites() throws(SettingError) -> Bool { try isOn(["store", "writes"], default: true) }
+
     /// Whether apps reach their routes on the public listener, too.
     package func publicApps() throws(SettingError) -> Bool { try isOn(["public", "apps"], default: false) }
 

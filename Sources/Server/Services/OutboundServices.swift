@@ -41,9 +41,17 @@ extension HealthCheck {
     static func endpoints(_ delivery: OutboundDelivery) -> HealthCheck {
         HealthCheck(name: "endpoints") {
             let figures = delivery.figures
-            guard figures.failing + figures.disabled > 0, let example = figures.example else { return .ok }
-            return .degraded(
-                "endpoints failing: \(figures.failing), disabled: \(figures.disabled), the first is \(example)")
+            var details: [String] = []
+            if figures.failing + figures.disabled > 0, let example = figures.example {
+                details.append(
+                    "endpoints failing: \(figures.failing), disabled: \(figures.disabled), the first is \(example)")
+            }
+            if figures.lost > 0, let example = figures.lostExample {
+                details.append(
+                    "notifications not passed on because the log has lost their bodies: \(figures.lost), the last one to "
+                        + example)
+            }
+            return details.isEmpty ? .ok : .degraded(details.joined(separator: "; "))
         }
     }
 }

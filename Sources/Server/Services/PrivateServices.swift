@@ -26,13 +26,16 @@ package struct PrivateServices {
         let assertionKeys: [String: AssertionKeys]
         /// Whether people can act for customers in the console.
         let hasConsoleActs: Bool
+        /// Whether the stores are asked for changes.
+        let hasStoreWrites: Bool
         /// Called with the port once connections are accepted.
         let onListening: @Sendable (Int) -> Void
 
         package init(
             address: ListenAddress, identity: TLSIdentity? = nil, connectionsPerAddress: Int,
             front: ConsoleTransport.Front? = nil, names: [String] = [], assertionKeys: [String: AssertionKeys] = [:],
-            hasConsoleActs: Bool = true, onListening: @escaping @Sendable (Int) -> Void = { _ in }
+            hasConsoleActs: Bool = true, hasStoreWrites: Bool = true,
+            onListening: @escaping @Sendable (Int) -> Void = { _ in }
         ) {
             self.address = address
             self.identity = identity
@@ -42,6 +45,7 @@ package struct PrivateServices {
                 names: [address.host] + names)
             self.assertionKeys = assertionKeys
             self.hasConsoleActs = hasConsoleActs
+            self.hasStoreWrites = hasStoreWrites
             self.onListening = onListening
         }
     }
@@ -80,6 +84,7 @@ package struct PrivateServices {
             acts.isOn = settings.hasConsoleActs
             acts.grants = handIns.grants
             acts.stores = storeActs
+            acts.orders = storeActs.map { OrderQuestions(reader: ConsoleReader(pool: pool), stores: $0) }
             acts.refunds = consumption
             acts.refundApps = refundApps
             let console = ConsoleRoutes(
@@ -99,7 +104,7 @@ package struct PrivateServices {
                     requests: ConsumptionLog(pool: pool), answers: consumption,
                     policies: ConsumptionPolicies(pool: productPool), apps: refundApps, now: now),
                 offers: OfferRoutes(keys: signingKeys, now: now),
-                orders: OrderRoutes(reader: ConsoleReader(pool: pool), log: log, stores: storeActs),
+                orders: OrderRoutes(questions: acts.orders, log: log),
                 writes: WriteRoutes(subscriptions: subscriptions, stores: storeActs, now: now),
                 webhooks: WebhookRoutes(admin: endpoints),
                 changes: ChangeReader(pool: pool), signal: changes, console: console, metrics: metrics, health: health,

@@ -126,7 +126,7 @@ package struct Server {
                     OrderServices.lookup(
                         handIns.purchases, verifier: verifying?.verifier, apps: apps, googleApps: googleApps,
                         store: store, appender: appending.appender, database: database, logger: logger)
-                }, apps: apps, googleApps: googleApps)
+                }, apps: apps, googleApps: googleApps, makesChanges: plan.backends.hasStoreWrites)
         }
         let backends = PrivateServices(
             plan.backends, roles: roles, database: database, appender: appending?.appender, handIns: sources,

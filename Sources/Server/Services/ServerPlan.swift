@@ -82,7 +82,8 @@ extension ServerPlan {
                 identity: try settings.privateTLS().map { try TLSIdentity(files: $0, logger: logger) },
                 connectionsPerAddress: try settings.privateConnectionsPerAddress(), front: try settings.privateFront(),
                 names: settings.privateNames, assertionKeys: try settings.assertionKeys(),
-                hasConsoleActs: try settings.consoleActs(), onListening: { _ in onListening() }),
+                hasConsoleActs: try settings.consoleActs(), hasStoreWrites: try settings.storeWrites(),
+                onListening: { _ in onListening() }),
             outbound: OutboundServices.Settings(
                 keyFile: try settings.webhookKeyFile(), forwards: try settings.forwards(),
                 client: EndpointClientSettings(allowsPrivate: try settings.allowsPrivateEndpoints())))

@@ -11,12 +11,17 @@ package struct StoreActService: StoreActs {
     private let orders: OrderLookup?
     private let apps: [App]
     private let googleApps: [GoogleApp]
+    package let makesChanges: Bool
 
-    package init(writer: StoreWriter, orders: OrderLookup?, apps: [App], googleApps: [GoogleApp]) {
+    /// - Parameter makesChanges: Whether the stores are asked for changes.
+    package init(
+        writer: StoreWriter, orders: OrderLookup?, apps: [App], googleApps: [GoogleApp], makesChanges: Bool = true
+    ) {
         self.writer = writer
         self.orders = orders
         self.apps = apps
         self.googleApps = googleApps
+        self.makesChanges = makesChanges
     }
 
     private func app(_ name: String) -> App? { apps.first { $0.bundleId == name && $0.serverAPIKey != nil } }
@@ -26,7 +31,8 @@ package struct StoreActService: StoreActs {
     }
 
     package func stores(of app: String) -> Set<RefundRequest.Store> {
-        Set([self.app(app).map { _ in .apple }, googleApp(app).map { _ in .google }].compactMap(\.self))
+        guard makesChanges else { return [] }
+        return Set([self.app(app).map { _ in .apple }, googleApp(app).map { _ in .google }].compactMap(\.self))
     }
 
     package func apps(for number: OrderNumber) -> [String] { orders?.apps(for: number) ?? [] }
@@ -40,11 +46,26 @@ package struct StoreActService: StoreActs {
         return await writer.etag(of: token, of: app)
     }
 
-    package func note(_ request: StoreWrite, in stream: StreamKey) async throws {
-        try await writer.note(request, in: stream)
+    package func outcome(
+        of key: StoreWrite.IdempotencyKey, in stream: StreamKey
+    ) async throws -> StoreActOutcome? {
+        switch try await writer.known(key, in: stream) {
+        case nil: nil
+        case .unfinished(let first): try await ask(first.write, in: stream)
+        case let known?: Self.outcome(of: known)
+        }
+    }
+
+    private static func outcome(of known: WriteLog.Repeat) -> StoreActOutcome {
+        switch known {
+        case .answered(let placed): .asked(placed.write, isRecorded: true)
+        case .underWay(let placed), .unfinished(let placed): .underWay(placed.write)
+        case .keyUsed: .keyUsed
+        }
     }
 
     package func ask(_ request: StoreWrite, in stream: StreamKey) async throws -> StoreActOutcome {
+        guard makesChanges else { return .impossible }
         let outcome: StoreWriter.Outcome
         switch request.change {
         case .extend, .extendAll, .setAccountToken:
@@ -60,6 +81,7 @@ package struct StoreActService: StoreActs {
         switch outcome {
         case .asked(let write, let recorded, _): return .asked(write, isRecorded: (try? recorded.get()) != nil)
         case .open(let placed), .identifierUsed(let placed): return .open(placed.write)
+        case .known(let known): return Self.outcome(of: known)
         }
     }
 }

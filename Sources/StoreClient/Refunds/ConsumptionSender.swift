@@ -176,7 +176,7 @@ package final class ConsumptionSender: Sendable {
         guard let write = request.write else { return nil }
         do {
             return try await writes.noted(
-                write, isFirst: answer.attempts == 0, in: request.stream, receivedAt: clock.date())
+                write, isFirst: answer.attempts == 0, in: request.answerStream, receivedAt: clock.date())
         } catch let error as ReadError {
             throw error
         } catch {
@@ -209,7 +209,7 @@ package final class ConsumptionSender: Sendable {
         _ write: StoreWrite?, _ said: StoreWrite.Answer, _ request: RefundRequest
     ) async throws(ReadError) {
         guard let write else { return }
-        let appended = await writes.finish(write.answered(said), in: request.stream, receivedAt: clock.date())
+        let appended = await writes.finish(write.answered(said), in: request.answerStream, receivedAt: clock.date())
         guard case .success = appended else { throw .unavailable }
     }
 

@@ -31,6 +31,8 @@ package struct StoreWriter: Sendable {
         case open(WriteLog.Placed)
         /// The identifier is of a request for another change. The store was not asked.
         case identifierUsed(WriteLog.Placed)
+        /// The log has a request with the idempotency key. The store was not asked.
+        case known(WriteLog.Repeat)
     }
 
     /// Asks the App Store for a change. Safe to repeat if the answer is unknown.
@@ -69,6 +71,7 @@ package struct StoreWriter: Sendable {
         switch begun {
         case .open(let placed): return .open(placed)
         case .identifierUsed(let placed): return .identifierUsed(placed)
+        case .known(let known): return .known(known)
         case .begun(let sent, let repeats):
             return await Task {
                 let answer = await ask(sent.write)
@@ -79,11 +82,13 @@ package struct StoreWriter: Sendable {
         }
     }
 
-    /// Appends what a person states, and what is sent later.
+    /// What the log has of a request with an idempotency key; nil if there is none.
     ///
-    /// - Throws: ``ReadError``, ``AppendError``.
-    package func note(_ request: StoreWrite, in stream: StreamKey) async throws {
-        _ = try await log.noted(request, isFirst: true, in: stream, receivedAt: clock.date())
+    /// - Throws: ``ReadError``.
+    package func known(
+        _ key: StoreWrite.IdempotencyKey, in stream: StreamKey
+    ) async throws(ReadError) -> WriteLog.Repeat? {
+        try await log.known(key, in: stream, at: clock.date())
     }
 
     /// What Google says of a purchase before it is changed: the state to which a change refers. Nil if there is no answer.

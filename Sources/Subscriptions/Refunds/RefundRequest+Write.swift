@@ -4,19 +4,13 @@ extension RefundRequest {
     /// The answer as a request to the store, without what the store says to it; nil without an answer, and without consent.
     package var write: StoreWrite? {
         guard let answer, let content = answer.content else { return nil }
-        return write(content, statedAt: answer.statedAt, by: answer.author.rawValue)
-    }
-
-    /// An answer as a request to the store.
-    ///
-    /// - Parameter by: Who states it.
-    package func write(_ content: ConsumptionAnswer, statedAt: Instant, by author: String) -> StoreWrite {
         let subject = StoreWrite.RefundSubject(
             originalTransactionId: purchase.originalTransactionId, transactionId: purchase.transactionId)
         return StoreWrite(
             .answerRefund(subject, content),
             // An answer that replaces another one is another request.
-            requestIdentifier: "refund-\(position)-\(statedAt.milliseconds)", by: author,
+            requestIdentifier: "refund-\(position)-\(answer.statedAt.milliseconds)",
+            by: answer.operatorName ?? answer.author.rawValue,
             reason: "\(store.name) asked about a refund\(reason.map { ", reason \($0)" } ?? "")")
     }
 }

@@ -61,6 +61,8 @@ package struct RefundRequest: Sendable, Hashable {
         package internal(set) var originalTransactionId: String?
         /// Nil like ``originalTransactionId``.
         package internal(set) var productId: String?
+        /// Where the purchase is, if Google asks about an order that is known; nil if it is where the question is.
+        package internal(set) var environment: Environment?
         /// As Apple spells it.
         package let productType: String?
         package let appAccountToken: String?
@@ -93,10 +95,18 @@ package struct RefundRequest: Sendable, Hashable {
         }
     }
 
+    /// Where the answer is recorded: with the purchase, if it is known.
+    package var answerStream: StreamKey {
+        StreamKey(app: stream.app, environment: purchase.environment ?? stream.environment)
+    }
+
     /// The request with what is known of the order that Google asks about.
-    package func located(originalTransactionId: String, productId: String?) -> RefundRequest {
+    package func located(
+        originalTransactionId: String, productId: String?, in environment: Environment
+    ) -> RefundRequest {
         var purchase = purchase
         (purchase.originalTransactionId, purchase.productId) = (originalTransactionId, productId)
+        purchase.environment = environment
         return RefundRequest(
             stream: stream, store: store, position: position, purchase: purchase, reason: reason, requests: requests,
             receivedAt: receivedAt, deadline: deadline, pendingRefundToken: pendingRefundToken, decision: decision,
@@ -121,11 +131,15 @@ package struct RefundRequest: Sendable, Hashable {
             case policy
             /// The backend, about this purchase.
             case backend
+            /// A person in the console, about this purchase.
+            case `operator`
         }
 
         /// Nil without consent.
         package let content: ConsumptionAnswer?
         package let author: Author
+        /// Who stated it; nil unless an operator did.
+        package let operatorName: String?
         package let statedAt: Instant
         package let state: State
         /// How often it was sent.
@@ -136,11 +150,12 @@ package struct RefundRequest: Sendable, Hashable {
         package let problem: String?
 
         package init(
-            content: ConsumptionAnswer?, author: Author, statedAt: Instant, state: State, attempts: Int32,
-            askedAt: Instant?, problem: String?
+            content: ConsumptionAnswer?, author: Author, operatorName: String? = nil, statedAt: Instant, state: State,
+            attempts: Int32, askedAt: Instant?, problem: String?
         ) {
             self.content = content
             self.author = author
+            self.operatorName = operatorName
             self.statedAt = statedAt
             self.state = state
             self.attempts = attempts
@@ -210,6 +225,7 @@ extension RefundRequest {
             writer.key("answer")
             writer.object { writer in
                 writer.member("statedBy", answer.author.rawValue)
+                writer.member("by", answer.operatorName)
                 writer.member("statedAt", answer.statedAt)
                 writer.member("sentAt", answer.askedAt)
                 writer.member("attempts", answer.attempts)

@@ -8,11 +8,17 @@ extension StoreWrite {
         return writer.bytes
     }
 
-    /// `{"action":"extend",…,"requestIdentifier":…,"by":…,"reason":…,"answer":{"result":…}}` with Apple's names.
+    /// `{"action":"extend",…,"requestIdentifier":…,"by":…,"reason":…,"answer":{"result":…},"idempotencyKey":…,
+    /// "requestDigest":…}` with Apple's names.
     package func write(to writer: inout JSONWriter) {
-        writer.object { writeMembers(to: &$0) }
+        writer.object { writer in
+            writeMembers(to: &writer)
+            writer.member("idempotencyKey", idempotency?.text)
+            writer.member("requestDigest", idempotency?.requestDigest)
+        }
     }
 
+    /// Without what only recognises a repeated request.
     package func writeMembers(to writer: inout JSONWriter) {
         writer.member("action", change.action.rawValue)
         switch change {
@@ -96,9 +102,13 @@ extension StoreWrite {
         }
         var answer: Answer?
         if let json = json["answer"] { answer = try Answer(json: json) }
+        var idempotency: IdempotencyKey?
+        if let key = json.string("idempotencyKey") {
+            idempotency = IdempotencyKey(key, requestDigest: try json.required("requestDigest"))
+        }
         self.init(
             change, requestIdentifier: try json.required("requestIdentifier"), by: try json.required("by"),
-            reason: try json.required("reason"), answer: answer)
+            reason: try json.required("reason"), answer: answer, idempotency: idempotency)
     }
 }
 

@@ -12,6 +12,21 @@ package struct StoreWrite: Sendable, Hashable {
     package let reason: String
     /// Nil until the store was asked.
     package let answer: Answer?
+    /// Of a request whose sender may repeat it; nil for others, and for answers.
+    package let idempotency: IdempotencyKey?
+
+    /// What identifies a request whose sender may repeat it, in its stream.
+    package struct IdempotencyKey: Sendable, Hashable {
+        /// As the sender has chosen it.
+        package let text: String
+        /// What was requested with it: a SHA-256 in hexadecimal digits.
+        package let requestDigest: String
+
+        package init(_ text: String, requestDigest: String) {
+            self.text = text
+            self.requestDigest = requestDigest
+        }
+    }
 
     package enum Change: Sendable, Hashable {
         case extend(originalTransactionId: String, ExtensionTerms)
@@ -142,13 +157,15 @@ package struct StoreWrite: Sendable, Hashable {
     }
 
     package init(
-        _ change: Change, requestIdentifier: String, by: String, reason: String, answer: Answer? = nil
+        _ change: Change, requestIdentifier: String, by: String, reason: String, answer: Answer? = nil,
+        idempotency: IdempotencyKey? = nil
     ) {
         self.change = change
         self.requestIdentifier = requestIdentifier
         self.by = by
         self.reason = reason
         self.answer = answer
+        self.idempotency = idempotency
     }
 
     /// The request with its answer.

@@ -148,6 +148,14 @@ struct Serve: AsyncParsableCommand {
             """, valueName: "switch"))
     var consoleActs: String?
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            Whether this server asks the stores for changes of subscriptions, in the console and by HTTP, with a token of \
+            scope operate: on or off. [SUBLEDGER_STORE_WRITES; on]
+            """, valueName: "switch"))
+    var storeWrites: String?
+
     @OptionGroup var webhooks: WebhookFlags
 
     func run() async throws {
@@ -169,6 +177,7 @@ struct Serve: AsyncParsableCommand {
                     (["private", "tls", "certificate"], privateTlsCertificate),
                     (["private", "tls", "key"], privateTlsKey), (["private", "front"], privateFront),
                     (["private", "names"], privateNames), (["console", "acts"], consoleActs),
+                    (["store", "writes"], storeWrites),
                 ]), uniquingKeysWith: { first, _ in first })
             try await serve(Settings(flags: flags))
         }

@@ -63,6 +63,7 @@ struct StoreChange {
                     "request \(placed.write.requestIdentifier) is for another change: expected a new identifier",
                     .dataError
                 ))
+        case .known: preconditionFailure("requests of commands have no idempotency key")
         case .asked(let write, let recorded, let repeats):
             let check = try await check(after: write)
             return Result(
