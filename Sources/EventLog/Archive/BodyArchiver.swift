@@ -161,6 +161,7 @@ package struct BodyArchiver: Sendable {
             try onStep(.listed)
             let record = try await write(name, label, streamId) { onProgress(done + $0) }
             try onStep(.written)
+            guard record.bodies > 0 else { throw try await stray(month, moved: done) }
             try await check(record, label, streamId)
             try onStep(.verified)
             done += record.bodies
@@ -288,10 +289,7 @@ package struct BodyArchiver: Sendable {
                     attempt += 1
                     try await Task.sleep(for: Limits.archiveDropPause)
                 case "55P03": throw Failure.inUse(month: month)
-                case "55000":
-                    let rows = try await connection.query(
-                        Statements.count, [Parameter(month)], deadline: Self.deadline)
-                    throw Failure.stray(month: month, found: try rows[0].value(at: 0), moved: bodies)
+                case "55000": throw try await stray(month, moved: bodies)
                 default: throw error
                 }
             } catch {
@@ -299,6 +297,11 @@ package struct BodyArchiver: Sendable {
                 throw error
             }
         }
+    }
+
+    private func stray(_ month: String, moved: Int64) async throws -> Failure {
+        let rows = try await connection.query(Statements.count, [Parameter(month)], deadline: Self.deadline)
+        return .stray(month: month, found: try rows[0].value(at: 0), moved: moved)
     }
 
     static var deadline: ContinuousClock.Instant { .now + Limits.auditWaitMax }
