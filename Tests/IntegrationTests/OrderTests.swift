@@ -188,6 +188,7 @@ struct OrderTests {
             apps: [], store: store, googleApps: [try ScriptedGoogle.configured()]
         ) { server async throws in
             let support = try await server.client(with: .operate)
+            let (browser, cookie) = try await server.session(.operate)
             let asked = try await support.post([], to: "/orders/\(order)")
             let questions = store.requests.count
             let known = try await support.post([], to: "/orders/\(order)")
@@ -199,7 +200,6 @@ struct OrderTests {
             }
             let all = store.requests.count - after
             for _ in 0..<70 { knownStatuses.insert(try await support.post([], to: "/orders/\(order)").status) }
-            let (browser, cookie) = try await server.session(.operate)
             var beyond = try await Self.ask("GPA.9", browser, cookie).answer
             // Meanwhile the rate lets a few more be asked.
             for _ in 0..<100 where beyond.status != 429 { beyond = try await Self.ask("GPA.9", browser, cookie).answer }
@@ -230,13 +230,13 @@ struct OrderTests {
         try await TestBundle.withServer(
             apps: [], store: store,
             googleApps: [
-                try ScriptedGoogle.configured(), try ScriptedGoogle.configured(packageName: "com.example.second"),
+                try ScriptedGoogle.configured(), try ScriptedGoogle.configured(packageName: ScriptedGoogle.secondApp),
             ]
         ) { server async throws in
+            let support = try await server.client(with: .operate)
             let (browser, cookie) = try await server.session(.operate)
             let asked = try await Self.ask(order, browser, cookie).answer
             let questions = store.requests.count { $0 == "GET orders/\(order)" }
-            let support = try await server.client(with: .operate)
             let byHTTP = try await support.post([], to: "/orders/\(order)")
             let purchases = byHTTP.json["purchases"] as? [[String: Any]] ?? []
 

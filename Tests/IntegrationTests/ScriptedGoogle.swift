@@ -65,9 +65,10 @@ final class ScriptedGoogle: StoreTransport {
             return StoreResponse(
                 status: 200, body: Array(#"{"access_token":"access-\#(number)","expires_in":3599}"#.utf8))
         }
-        let base = "https://androidpublisher.googleapis.com/androidpublisher/v3/applications/\(Self.app)/"
-        guard sent.url.hasPrefix(base), sent.token?.hasPrefix("access-") == true else { throw .unreachable }
-        let path = String(sent.url.dropFirst(base.count).prefix { $0 != "?" })
+        let base = "https://androidpublisher.googleapis.com/androidpublisher/v3/applications/"
+        let app = [Self.app, Self.secondApp].first { sent.url.hasPrefix("\(base)\($0)/") }
+        guard let app, sent.token?.hasPrefix("access-") == true else { throw .unreachable }
+        let path = String(sent.url.dropFirst(base.count + app.count + 1).prefix { $0 != "?" })
         let reply = state.withLock { state -> Reply? in
             state.requests.append("\(sent.method) \(path)")
             if let body = sent.body { state.bodies.append(String(decoding: body, as: UTF8.self)) }
@@ -89,6 +90,8 @@ final class ScriptedGoogle: StoreTransport {
 
 extension ScriptedGoogle {
     static let app = "com.example.play"
+    /// Has the same purchases.
+    static let secondApp = "com.example.second"
     static let audience = "https://ledger.example.com/google/notifications"
     static let email = "push@example.iam.gserviceaccount.com"
     static let notFound = error(404, "purchaseTokenNotFound")

@@ -84,7 +84,7 @@ struct StoreWriteTests {
 
     @Test("a request is open until it is accepted or refused")
     func isOpen() {
-        #expect(Self.writes.map(\.isOpen) == [true, false, true, false, true])
+        #expect(Self.writes.map(\.isOpen) == [true, false, true, false, true, true])
     }
 
     @Test("an event of one is about no subscription, and its kind says whether it has an answer")
