@@ -41,7 +41,7 @@ struct PlayExplanationTests {
                 }
             }
         }
-        #expect(compared > 10)
+        #expect(compared > 5)
     }
 
     @Test(
