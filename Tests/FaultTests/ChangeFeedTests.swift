@@ -146,7 +146,7 @@ struct ChangeFeedTests {
         let ports = try await server.ports()
         let now = Int64(Date().timeIntervalSince1970 * 1000)
         let body = V1Body(type: "INITIAL_BUY", subscription: "10", purchase: now - 1000, expires: now + 3_600_000)
-        _ = try await HTTPClient(port: ports.public).post(try body.bytes)
+        _ = try await HTTPClient(port: ports.public, patience: .seconds(60)).post(try body.bytes)
         let client = HTTPClient(port: ports.private, token: try await database.token())
         _ = try await eventually("the first change is published") {
             (try await client.get(Self.path).json["changes"] as? [Any])?.count == 1 ? true : nil

@@ -31,7 +31,8 @@ struct TakeoverTests {
             try await blocker.script(
                 "lock table subledger.\(table) in share row exclusive mode", deadline: .now + .seconds(20))
             let start = ContinuousClock.now
-            let answer = try await HTTPClient(port: ports.public).post(try V1Body(number: 1).bytes)
+            let answer = try await HTTPClient(port: ports.public, patience: .seconds(60)).post(
+                try V1Body(number: 1).bytes)
             #expect(answer.status == 200)
             let leaderBackend = try await eventually("the batch waits") { try await leads(database, isWaiting: true) }
             let other = try database.server("projector")

@@ -17,7 +17,7 @@ struct AccountTokenMetricTests {
         let server = try ServerProcess(dataFolder: folder)
         let ports = try await server.ports()
 
-        let answer = try await HTTPClient(port: ports.public).post(try body.bytes).status
+        let answer = try await HTTPClient(port: ports.public, patience: .seconds(60)).post(try body.bytes).status
         let metrics = try await HTTPClient(port: ports.private).get("/metrics").body
         server.signal(SIGTERM)
         try await server.hasEnded()

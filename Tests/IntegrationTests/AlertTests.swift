@@ -21,7 +21,7 @@ struct AlertTests {
         let server = try ServerProcess(dataFolder: folder, environment: ["SUBLEDGER_APPS_FILE": apps])
         let ports = try await server.ports()
 
-        let answer = try await HTTPClient(port: ports.public).post(try V1Body(number: 1).bytes)
+        let answer = try await HTTPClient(port: ports.public, patience: .seconds(60)).post(try V1Body(number: 1).bytes)
         let metrics = try await HTTPClient(port: ports.private).get("/metrics").body
         server.signal(SIGTERM)
         try await server.hasEnded()

@@ -115,7 +115,7 @@ struct CompareSourcesTests {
                 ["compare-sources", "--app", app, "--data-folder", folder, "--log-level", "error"])
         }
         let server = try ServerProcess(dataFolder: folder)
-        let apple = HTTPClient(port: try await server.ports().public)
+        let apple = HTTPClient(port: try await server.ports().public, patience: .seconds(60))
         for number in 1...3 { #expect(try await apple.post(try V1Body(number: number).bytes).status == 200) }
 
         let same = try run(app: V1Body.app)

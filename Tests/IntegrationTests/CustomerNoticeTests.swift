@@ -50,7 +50,7 @@ struct CustomerNoticeTests {
         defer { try? FileManager.default.removeItem(atPath: folder) }
         let server = try ServerProcess(dataFolder: folder)
         let ports = try await server.ports()
-        let apple = HTTPClient(port: ports.public)
+        let apple = HTTPClient(port: ports.public, patience: .seconds(60))
         for reason in 101...160 {
             var body = V1Body(type: "CANCEL")
             body["latest_receipt_info"] = [

@@ -93,7 +93,9 @@ struct DashboardTests {
             .write(to: URL(fileURLWithPath: apps))
         let server = try ServerProcess(dataFolder: folder, environment: ["SUBLEDGER_APPS_FILE": apps])
         let ports = try await server.ports()
-        #expect(try await HTTPClient(port: ports.public).post(try V1Body(number: 1).bytes).status == 200)
+        #expect(
+            try await HTTPClient(port: ports.public, patience: .seconds(60)).post(try V1Body(number: 1).bytes).status
+                == 200)
         let prometheus = try Prometheus(scraping: ports.private)
         defer { prometheus.stop() }
 

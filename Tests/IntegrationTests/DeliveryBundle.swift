@@ -60,7 +60,8 @@ struct DeliveryBundle {
                 try? await Task.sleep(for: .seconds(3600))
                 return .timedOut
             case .posted, .postedAnd:
-                guard let port, let answer = try? await HTTPClient(port: port).post(body) else { return .noResponse }
+                let client = port.map { HTTPClient(port: $0, patience: .seconds(60)) }
+                guard let answer = try? await client?.post(body) else { return .noResponse }
                 if case .postedAnd(let result) = fate { return result }
                 return (200...206).contains(answer.status) ? .success : .unsuccessfulResponse
             }

@@ -57,7 +57,7 @@ struct ExplanationRouteTests {
             try ServerProcess.run(["explain"] + arguments + ["--data-folder", folder, "--log-level", "error"])
         }
         let server = try ServerProcess(dataFolder: folder)
-        let apple = HTTPClient(port: try await server.ports().public)
+        let apple = HTTPClient(port: try await server.ports().public, patience: .seconds(60))
         let body = V1Body(
             type: "INITIAL_BUY",
             rows: [V1Body.Row("30", subscription: "30", purchase: 1_570_000_000_000, expires: 1_576_000_000_000)],

@@ -78,7 +78,7 @@ struct GoogleNotificationTests {
             .write(to: URL(fileURLWithPath: apps))
         let server = try ServerProcess(dataFolder: folder, environment: ["SUBLEDGER_APPS_FILE": apps])
         let ports = try await server.ports()
-        let google = HTTPClient(port: ports.public)
+        let google = HTTPClient(port: ports.public, patience: .seconds(60))
 
         for (id, attempt) in [("1", ""), ("2", #","deliveryAttempt":1"#), ("3", #","deliveryAttempt":4"#)] {
             let body = ScriptedGoogle.push(4, "token-1", id: id, at: Self.now).dropLast() + Array("\(attempt)}".utf8)

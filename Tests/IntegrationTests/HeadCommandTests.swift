@@ -13,7 +13,7 @@ struct HeadCommandTests {
             try ServerProcess.run(arguments + ["--data-folder", folder, "--log-level", "error"])
         }
         let server = try ServerProcess(dataFolder: folder)
-        let apple = HTTPClient(port: try await server.ports().public)
+        let apple = HTTPClient(port: try await server.ports().public, patience: .seconds(60))
         for number in 1...3 { #expect(try await apple.post(try V1Body(number: number).bytes).status == 200) }
 
         let head = try run("head")

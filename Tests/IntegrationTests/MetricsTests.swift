@@ -16,7 +16,9 @@ struct MetricsTests {
         let server = try ServerProcess(dataFolder: folder)
         let ports = try await server.ports()
         let backend = HTTPClient(port: ports.private)
-        #expect(try await HTTPClient(port: ports.public).post(try V1Body(number: 1).bytes).status == 200)
+        #expect(
+            try await HTTPClient(port: ports.public, patience: .seconds(60)).post(try V1Body(number: 1).bytes).status
+                == 200)
         #expect(try await HTTPClient(port: ports.public).get("/nowhere/1").status == 404)
         #expect(try await backend.get("/subscriptions/1000000588791509").status == 401)
         #expect(try await backend.send("PURGE", "/subscriptions/1000000588791510").status == 405)

@@ -81,7 +81,7 @@ struct OCSPEvidenceTests {
                 "SUBLEDGER_OCSP": "required", "SUBLEDGER_ROOT_FILES": folder + "/root.pem",
                 "SUBLEDGER_APP_BUNDLE_ID": SignedBody.app,
             ])
-        let client = HTTPClient(port: try await server.ports().public)
+        let client = HTTPClient(port: try await server.ports().public, patience: .seconds(60))
         for uuid in uuids {
             let answer = try await client.post(SignedBody.make(uuid: uuid, signer: JWSSigner(certificates)))
             #expect(answer.status == 200, "\(answer.body)")

@@ -22,7 +22,7 @@ struct OperatorCommandTests {
             try ServerProcess.run(arguments + ["--data-folder", folder, "--log-level", "error"])
         }
         let server = try ServerProcess(dataFolder: folder)
-        let apple = HTTPClient(port: try await server.ports().public)
+        let apple = HTTPClient(port: try await server.ports().public, patience: .seconds(60))
         for number in 1...3 { #expect(try await apple.post(try V1Body(number: number).bytes).status == 200) }
         let folded = try await eventually("all events are folded") {
             let status = try run("projector", "status")

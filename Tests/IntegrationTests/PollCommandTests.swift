@@ -37,7 +37,7 @@ struct PollCommandTests {
         let database = try await SharedDatabase.make()
         let server = try database.server("receiver,projector,reader")
         let ports = try await server.ports()
-        let apple = HTTPClient(port: ports.public)
+        let apple = HTTPClient(port: ports.public, patience: .seconds(60))
         let backend = HTTPClient(port: ports.private, token: try await database.token())
         let row = V1Body.Row(
             withoutReceipt, subscription: withoutReceipt, purchase: 1_519_084_800_000, expires: 1_521_504_000_000)

@@ -38,7 +38,7 @@ struct QuickStartTests {
 
     private static func handIn(_ server: TestBundle, _ token: String) async throws {
         let text = DeviceText.transaction(app: app, environment: "Production", account: user)
-        let answer = try await HTTPClient(port: server.backend.port, token: token).post(
+        let answer = try await HTTPClient(port: server.backend.port, token: token, patience: .seconds(60)).post(
             Array(#"{"signedTransaction":"\#(text)","customerId":"\#(user)"}"#.utf8),
             to: "/transactions?app=\(app)&environment=any")
         #expect(answer.status == 200, "\(answer.body)")

@@ -24,7 +24,7 @@ struct WebhookCommandTests {
             let body = V1Body(
                 type: "INITIAL_BUY", subscription: "1", transaction: "1", purchase: now - 60_000,
                 expires: now + 3_600_000)
-            #expect(try await HTTPClient(port: ports.public).post(try body.bytes).status == 200)
+            #expect(try await HTTPClient(port: ports.public, patience: .seconds(60)).post(try body.bytes).status == 200)
 
             let added = try run(["add", url, "--app", V1Body.app, "--after", "0"])
             #expect(added.status == 0, "\(added.error)")
