@@ -237,8 +237,9 @@ struct DocumentationTests {
 
     @Test("each command prints the output in the article", .timeLimit(.minutes(5)), arguments: run)
     func commands(_ name: String) throws {
-        let steps = try DocumentationArticle(name).steps
-        #expect(!steps.isEmpty)
+        let article = try DocumentationArticle(name)
+        let steps = article.steps
+        #expect(!steps.isEmpty || article.blocks.contains(where: \.isLong))
         let shell = try DocumentationShell(article: name)
 
         for step in steps {
