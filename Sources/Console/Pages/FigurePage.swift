@@ -117,7 +117,7 @@ package struct FigurePage: ConsolePage {
         let rows = Address("figures", figure.rawValue).with("stream", stream).with("rows", "yes")
         // A converted number has no row without a rate behind it.
         let isConverted = choice.currency != nil && point?.currency == choice.currency
-        return rows.with("from", day).with("to", day).with("currency", isConverted ? nil : point?.currency)
+        return rows.with("from", day).with("currency", isConverted ? nil : point?.currency)
             .with("into", isConverted ? choice.currency : nil)
             .with("by", point?.part == nil ? nil : choice.by?.rawValue).with("part", point?.part)
     }

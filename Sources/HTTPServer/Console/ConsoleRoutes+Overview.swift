@@ -72,7 +72,10 @@ extension ConsoleRoutes {
         let choice = try Self.choice(of: figure, isDetail: isDetail, visit.query)
         let days = figure.isByDay ? Limits.consoleFigureDays : 4 * Limits.consoleFigureDays
         func start(_ end: Instant) -> String { end.advanced(byMilliseconds: -days * 86_400_000).dayText }
-        var (from, to) = (askedFrom ?? start(visit.now), askedTo ?? visit.now.dayText)
+        // Rows are those of one day, unless the request says otherwise.
+        var (from, to) = (
+            askedFrom ?? start(visit.now), askedTo ?? (isDetail ? askedFrom : nil) ?? visit.now.dayText
+        )
         guard from <= to else {
             throw ConsoleProblem(.badRequest, "Bad request", "from must not be later than to.")
         }
