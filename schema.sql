@@ -339,7 +339,7 @@ grant select on subledger.event_body to subledger_projector, subledger_poller;
 
 comment on table subledger.event_body is
   'The body of each event, written by the statement that appends the event. Partitioned by month. Append-only, but for '
-  '`subledger erase`, which empties bodies';
+  '`subledger erase`, which empties bodies, and `subledger archive`, which moves whole months to files: see event_archive';
 comment on column subledger.event_body.position is 'As event.position';
 comment on column subledger.event_body.received_at is 'As event.received_at, which says in which partition the body is';
 comment on column subledger.event_body.body is
@@ -423,6 +423,142 @@ comment on function subledger.make_body_partitions is
 
 revoke execute on function subledger.make_body_partitions(timestamptz, integer) from public;
 grant execute on function subledger.make_body_partitions(timestamptz, integer) to subledger_receiver;
+
+-- Once ---------------------------------------------------------------------------------------------------------------
+
+-- A file is listed before it is made and until it is removed, so none is ever forgotten in the folder.
+create table subledger.event_archive (
+  stream_id      integer     not null,
+  month          date        not null,
+  file           text        not null,
+  state          text        not null,
+  written_at     timestamptz not null,
+  file_sha256    bytea,
+  file_bytes     bigint,
+  first_position bigint,
+  last_position  bigint,
+  bodies         bigint,
+  constraint event_archive_pkey primary key (stream_id, month, file),
+  constraint event_archive_month_check check (extract(day from month) = 1),
+  constraint event_archive_file_check check (file ~ '^[A-Za-z0-9_%-][A-Za-z0-9._%-]*$'),
+  constraint event_archive_state_check check (state in ('writing', 'kept', 'removing')),
+  constraint event_archive_content_check check (
+    num_nulls(file_sha256, file_bytes, first_position, last_position, bodies)
+      = case state when 'writing' then 5 else 0 end
+  ),
+  constraint event_archive_file_sha256_check check (octet_length(file_sha256) = 32),
+  constraint event_archive_positions_check check (first_position between 1 and last_position),
+  constraint event_archive_bodies_check check (bodies between 1 and last_position - first_position + 1)
+);
+
+grant select on subledger.event_archive
+  to subledger_receiver, subledger_projector, subledger_poller, subledger_reader;
+
+-- Repeatable ---------------------------------------------------------------------------------------------------------
+
+comment on table subledger.event_archive is
+  'The files with the bodies of past months, which `subledger archive` moved out of table event_body';
+comment on column subledger.event_archive.month is 'The first day of the month of event.received_at, in UTC';
+comment on column subledger.event_archive.file is 'Its name in the archive folder';
+comment on column subledger.event_archive.state is
+  'writing: being made, or left by a command that was interrupted; kept: has bodies that are nowhere else; removing: its '
+  'bodies were restored, or are in another file since an erasure, and the file is about to be removed';
+comment on column subledger.event_archive.written_at is 'When it was begun, by the clock of the command';
+comment on column subledger.event_archive.file_sha256 is 'SHA-256 of the file';
+comment on column subledger.event_archive.file_bytes is 'Length of the file';
+comment on column subledger.event_archive.first_position is 'The first event whose body is in the file';
+comment on column subledger.event_archive.last_position is 'The last one; not every event between the two has its body there';
+comment on column subledger.event_archive.bodies is 'How many bodies the file has, those included that an erasure emptied';
+
+-- The bodies are in files that were read back. The count finds one that was appended since then.
+create or replace function subledger.drop_body_partition(of_month date, expected bigint) returns void
+language plpgsql
+set search_path = pg_catalog, pg_temp
+set timezone = 'UTC'
+set datestyle = 'ISO'
+set lock_timeout = '3s' as $$
+declare
+  partition text;
+  found bigint;
+begin
+  select name into partition
+  from subledger.body_partitions()
+  where first_at = of_month::timestamp at time zone 'UTC'
+    and until_at = (of_month + interval '1 month') at time zone 'UTC';
+  if partition is null then
+    raise exception 'no partition of event_body is that of month %', of_month using errcode = 'undefined_table';
+  end if;
+  execute format('lock table subledger.%I in share mode', partition);
+  execute format('select count(*) from subledger.%I', partition) into found;
+  if found <> expected then
+    raise exception 'partition % has % bodies, and not %', partition, found, expected
+      using errcode = 'object_not_in_prerequisite_state';
+  end if;
+  -- Appends wait from here to the commit.
+  execute format('alter table subledger.event_body detach partition subledger.%I', partition);
+  execute format('drop table subledger.%I', partition);
+end
+$$;
+
+-- Readers may know where a body is, and not what it says.
+create or replace function subledger.body_place(of_stream integer, at_position bigint)
+returns table (place text, file text)
+language sql stable strict security definer
+set search_path = pg_catalog, pg_temp as $$
+  select
+    case
+      when octet_length(stored.body) > 0 then 'database'
+      when exists (
+        select
+        from subledger.event as erasure
+        cross join jsonb_array_elements(erasure.facts #> '{erasure,positions}') as range
+        where erasure.stream_id = of_stream
+          and erasure.kind = 'erasure'
+          and erasure.position > at_position
+          and at_position between (range ->> 'first')::bigint and (range ->> 'last')::bigint
+      ) then 'erased'
+      when archived.file is not null then 'archive'
+      when stored.body is null and exists (
+        select
+        from subledger.event_body as other
+        where other.stream_id = of_stream
+          and other.position = at_position
+      ) then 'wrong_time'
+      else 'missing'
+    end,
+    archived.file
+  from subledger.event
+  left join lateral (
+    select event_body.body
+    from subledger.event_body
+    where event_body.stream_id = event.stream_id
+      and event_body.position = event.position
+      and event_body.received_at = event.received_at
+    offset 0
+  ) as stored on true
+  left join lateral (
+    select min(event_archive.file) as file
+    from subledger.event_archive
+    where event_archive.stream_id = event.stream_id
+      and event_archive.month = date_trunc('month', event.received_at at time zone 'UTC')::date
+      and event_archive.state = 'kept'
+      and event.position between event_archive.first_position and event_archive.last_position
+  ) as archived on stored.body is null
+  where event.stream_id = of_stream
+    and event.position = at_position
+$$;
+
+comment on function subledger.drop_body_partition is
+  'Drops the partition of table event_body for a month, if it has exactly so many bodies. `subledger archive` calls it after '
+  'their files were read back';
+comment on function subledger.body_place is
+  'Where the body of an event is: database; archive, with the name of the file; erased by an operator; wrong_time, if it is '
+  'stored under another time than that of its event, so that nothing finds it; or missing';
+
+revoke execute on function
+  subledger.drop_body_partition(date, bigint), subledger.body_place(integer, bigint) from public;
+grant execute on function subledger.body_place(integer, bigint)
+  to subledger_receiver, subledger_projector, subledger_poller, subledger_reader;
 
 -- Once ---------------------------------------------------------------------------------------------------------------
 
@@ -5679,7 +5815,7 @@ select
     when ranked.now > ranked.before then 'up'
     when ranked.now < ranked.before then 'down'
     when ranked.now = ranked.before then null
-    when not store.is_google then case when changed.previous_cut = 'upgraded' then 'up' else 'down' end
+    when not decided.by_price then case when changed.previous_cut = 'upgraded' then 'up' else 'down' end
     when after.monthly > before.monthly then 'up'
     when after.monthly < before.monthly then 'down'
   end as direction,
@@ -5697,6 +5833,18 @@ cross join lateral (
       and event.source like 'google-%'
   ) as is_google
 ) as store
+-- Whatever is bought in grace begins immediately: there is no period that it could wait for.
+cross join lateral (
+  select store.is_google or exists (
+    select
+    from subledger.access_period as grace
+    where grace.stream_id = changed.stream_id
+      and grace.original_transaction_id = changed.original_transaction_id
+      and grace.product_id = changed.previous_product_id
+      and grace.cause = 'grace'
+      and grace.ends_at = changed.starts_at
+  ) as by_price
+) as decided
 left join lateral (
   select now.level as now, before.level as before
   from subledger.product as now
@@ -5707,14 +5855,14 @@ left join lateral (
     and now.product_id = changed.product_id
 ) as ranked on true
 left join subledger.transaction as own
-  on store.is_google
+  on decided.by_price
   and own.stream_id = changed.stream_id
   and own.original_transaction_id = changed.original_transaction_id
   and own.transaction_id = changed.transaction_id
 left join lateral (
   select transaction.price / analyst.months_between(transaction.purchase_date, transaction.expires_date) as monthly
   from subledger.transaction
-  where store.is_google
+  where decided.by_price
     and transaction.stream_id = changed.stream_id
     and transaction.original_transaction_id = changed.original_transaction_id
     and transaction.product_id = changed.previous_product_id
@@ -5727,7 +5875,7 @@ left join lateral (
 left join lateral (
   select transaction.price / analyst.months_between(transaction.purchase_date, transaction.expires_date) as monthly
   from subledger.transaction
-  where store.is_google
+  where decided.by_price
     and transaction.stream_id = changed.stream_id
     and transaction.original_transaction_id = changed.original_transaction_id
     and transaction.product_id = changed.product_id
@@ -5757,15 +5905,16 @@ where changed.payer_state not in ('family', 'assigned')
 comment on view analyst.plan_changes_detail is
   'Every change of product without a gap, at the time it took effect, which separates upgrades from downgrades: '
   'Apple applies an upgrade immediately and a downgrade at the next renewal. A crossgrade takes effect immediately if '
-  'both products have the same duration, and at the next renewal if not. Google applies either at any time, so there the '
-  'price per month decides. Configured levels decide before that. An item that is added beside another one is no change';
+  'both products have the same duration, and at the next renewal if not. Google applies either at any time, and what is '
+  'bought in grace begins immediately, so there the price per month decides. Configured levels decide before that. An '
+  'item that is added beside another one is no change';
 comment on column analyst.plan_changes_detail.month is 'First day of the month of at, UTC';
 comment on column analyst.plan_changes_detail.from_product_id is 'Product before the change';
 comment on column analyst.plan_changes_detail.to_product_id is 'Product after the change';
 comment on column analyst.plan_changes_detail.direction is
   'up or down, by product.level if both products have one; null if it is the same. Without, Apple: immediately, in the '
-  'middle of a period, or at a renewal. Google: to a higher or a lower price per month; null if it is the same, or if a '
-  'price is not known';
+  'middle of a period, or at a renewal. Google, and Apple in grace: to a higher or a lower price per month; null if it is '
+  'the same, or if a price is not known';
 comment on column analyst.plan_changes_detail.at is 'When it took effect';
 comment on column analyst.plan_changes_detail.transaction_id is 'First transaction of the new product';
 comment on column analyst.plan_changes_detail.positions is 'Positions of the events that reported it';

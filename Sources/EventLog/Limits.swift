@@ -92,6 +92,13 @@ package enum Limits {
     package static let auditPageLinksMax = 10_000
     /// Longest duration of an audit statement. Only the operator waits for it.
     package static let auditWaitMax = Duration.seconds(600)
+    /// Bodies that `subledger archive` reads at a time; their bytes have the limit of a page of an audit.
+    static let archivePageBodiesMax = 500
+    /// How often it tries to drop the partition of a month, while other sessions use the table, and the pause between.
+    static let archiveDropAttemptsMax = 10
+    static let archiveDropPause = Duration.seconds(2)
+    /// Interval at which the server looks whether each archive file is there. Nobody reads most of them for years.
+    package static let archiveLookTime = Duration.seconds(600)
     /// Events that an erasure looks through at a time.
     static let erasurePageEvents = 10_000
     /// Longest step of an erasure. The operator waits for it, and while the streams are locked, their notifications.

@@ -11,6 +11,8 @@ package enum Limits {
     package static let refundsMax = 100
     /// Rows of one page of voided purchases, of which Google sends 1,000.
     package static let voidedRowsMax = 1000
+    /// Orders of one answer, of which Google sends 1,000.
+    package static let ordersMax = 1000
     /// How far the clocks of Google and this server may differ.
     package static let clockSkew = Duration.seconds(60)
     /// Longest identity token; Google's have about 1,000 bytes.

@@ -236,6 +236,13 @@ enum Limits {
     static let voidPagePause = Duration.seconds(1)
     /// Maximum number of pages of one comparison. Each has 1,000 voids.
     static let voidPagesMax = 1000
+    /// Since when a purchase must have been asked about for its order to be compared daily: most refunds come soon after the
+    /// payment, and each renewal leads to a question.
+    static let orderAuditAgeMax = Duration.seconds(60 * 86_400)
+    /// Orders of one request: Google accepts 1,000, but the ids stand in the URL.
+    static let ordersAtOnce = 200
+    /// Orders of a comparison that Google may not know. Each costs some requests, because it fails those with others.
+    static let ordersUnknownMax = 100
     /// Rows of an import that are stored at once: they share commits.
     static let importRowsAtOnce = 64
     /// Questions of an import to Google at once. The budget limits them, too.

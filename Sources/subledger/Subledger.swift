@@ -15,7 +15,8 @@ struct Subledger: AsyncParsableCommand {
             Poll.self,
             Backfill.self, Audit.self, Probe.self, Extend.self, AccountTokenCommand.self, ProductCommand.self,
             RateCommand.self,
-            CommissionCommand.self, TaxCommand.self, ReportCommand.self, CloseCommand.self, EraseCommand.self,
+            CommissionCommand.self, TaxCommand.self, ReportCommand.self, CloseCommand.self, ArchiveCommand.self,
+            EraseCommand.self,
             WebhookCommand.self, TokenCommand.self, Simulate.self,
         ])
 }

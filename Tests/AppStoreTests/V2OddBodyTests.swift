@@ -1,4 +1,5 @@
 import AppStore
+import Encoding
 import Subscriptions
 import Testing
 
@@ -47,6 +48,39 @@ struct V2OddBodyTests {
         #expect(event.type == "SOMETHING_NEW")
         #expect(try written("amount", of: event) == ["7"])
         #expect(event.unknownFields.contains { $0.hasPrefix("newData") })
+    }
+
+    @Test("grace that has begun without an end is a defect, and nothing else in that body is")
+    func graceWithoutEnd() throws {
+        let row = V2Action.failureAfterUpgrade[2]
+
+        let event = try row.changing { $0.renewal?["gracePeriodExpiresDate"] = nil }.event()
+
+        #expect(try row.event().defects == [])
+        #expect(
+            event.defects == [
+                Defect(
+                    path: "data.signedRenewalInfo.gracePeriodExpiresDate",
+                    problem: "is missing although grace has begun, so that it gives no access")
+            ])
+        #expect(event.renewals.map(\.gracePeriodExpiresDate) == [nil])
+    }
+
+    @Test(
+        "a status that says that access is over is a defect if the transaction ends later",
+        arguments: [(1, false), (2, true), (3, false), (4, false), (5, true)])
+    func statusBeforeTheEnd(status: Int64, isDefect: Bool) throws {
+        let year = V2Action.failureAfterUpgrade[0]
+        let start = year.transaction?["purchaseDate"]
+
+        let ahead = try year.changing { $0.payload["data", "status"] = .raw(String(status)) }.event()
+        let over = try year.changing {
+            $0.payload["data", "status"] = .raw(String(status))
+            $0.transaction?["expiresDate"] = start
+        }.event()
+
+        #expect(ahead.defects.map(\.path) == (isDefect ? ["data.status"] : []))
+        #expect(!over.defects.contains { $0.path == "data.status" })
     }
 
     @Test("unknown values of known fields are kept with their spelling")

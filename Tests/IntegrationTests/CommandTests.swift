@@ -113,7 +113,7 @@ struct CommandTests {
     }
 
     static let misuses = [
-        Misuse(arguments: ["inspect"], status: 64, says: "Missing expected argument '<file> ...'"),
+        Misuse(arguments: ["inspect"], status: 64, says: "Error: expected files, or --position."),
         Misuse(arguments: ["srve"], status: 64, says: "Unexpected argument 'srve'"),
         Misuse(
             arguments: ["serve", "--public-port", "http"], status: 78,

@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 /// README or an article of the DocC catalog, parsed for the tests of the documentation.
@@ -34,6 +35,8 @@ struct DocumentationArticle: Sendable, CustomTestStringConvertible {
         let lines: [String]
         /// The reason in a comment `<!-- not run: reason -->` on the line before it; nil for a block that is run.
         let notRunBecause: String?
+        /// Whether only the full run of the tests runs it: a comment `<!-- run with --all: reason -->` says why.
+        let isLong: Bool
 
         var isCommands: Bool { language == "console" || language == "sh" }
     }
@@ -57,26 +60,31 @@ struct DocumentationArticle: Sendable, CustomTestStringConvertible {
         var lines: [String] = []
         var before = ""
         var reason: String?
+        var isLong = false
         for line in text.split(separator: "\n", omittingEmptySubsequences: false).map(String.init) {
             guard line.hasPrefix("```") else {
                 if language == nil { before = line } else { lines.append(line) }
                 continue
             }
             if let opened = language {
-                blocks.append(Block(language: opened, lines: lines, notRunBecause: reason))
+                blocks.append(Block(language: opened, lines: lines, notRunBecause: reason, isLong: isLong))
                 language = nil
                 before = ""
             } else {
                 language = String(line.dropFirst(3))
                 lines = []
                 reason = before.wholeMatch(of: /<!-- not run: (.+) -->/).map { String($0.output.1) }
+                isLong = before.wholeMatch(of: /<!-- run with --all: (.+) -->/) != nil
             }
         }
         return blocks
     }
 
     /// The commands of all blocks that are run, in order.
-    var steps: [Step] { blocks.filter { $0.isCommands && $0.notRunBecause == nil }.flatMap(Self.steps) }
+    var steps: [Step] {
+        blocks.filter { $0.isCommands && $0.notRunBecause == nil && (TestScale.isFull || !$0.isLong) }
+            .flatMap(Self.steps)
+    }
 
     static func steps(of block: Block) -> [Step] {
         var steps: [Step] = []

@@ -11,7 +11,7 @@ struct DocumentationTests {
         "README", "QuickStart", "GettingStarted", "Operating", "Configuration", "Security", "Simulator", "HTTPAPI",
         "SQL",
         "Receipts", "Webhooks", "Deliveries", "RefundRequests", "Evidence", "OpenProof", "Conformance", "Export",
-        "StoreReports", "Erasure",
+        "StoreReports", "Erasure", "Archiving",
     ]
 
     /// The first command of each block that is marked as not run, so that a block cannot be left out by mistake.

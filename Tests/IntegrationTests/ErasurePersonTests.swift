@@ -14,17 +14,19 @@ struct ErasurePersonTests {
 
     private static func erase(_ key: CustomerKey, _ log: CustomerLog, on noon: Int) async throws -> [Erasure.Outcome] {
         let connection = try await TestCluster.connect(log.database)
+        let listing = try await TestCluster.connect(log.database)
         let order = Erasure.Order(
             now: { day(noon) }, by: "test", reason: "by mail", random: (0..<16).map { _ in UInt8.random(in: 0...255) })
         let outcome: Result<[Erasure.Outcome], any Error>
         do {
             outcome = .success(
-                try await Erasure(connection: connection).erase(
+                try await Erasure(connection: connection, listing: listing, archive: .none).erase(
                     key, app: CustomerLog.app, environment: .production, order))
         } catch {
             outcome = .failure(error)
         }
         await connection.close()
+        await listing.close()
         await log.projector.foldAllStreams()
         return try outcome.get()
     }

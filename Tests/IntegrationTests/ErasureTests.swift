@@ -113,34 +113,13 @@ struct ErasureTests {
                     "select position, subledger.event_body(stream_id, position) from subledger.event"),
                 deadline: .now + .seconds(60))
             for row in bodies {
-                let text = Self.opened(String(decoding: try row.value([UInt8].self, at: 1), as: UTF8.self))
+                let text = ErasedText.opened(String(decoding: try row.value([UInt8].self, at: 1), as: UTF8.self))
                 if texts.contains(where: { text.contains($0) }) {
                     places.append("body of \(try row.value(Int64.self, at: 0))")
                 }
             }
             await connection.close()
             return places
-        }
-
-        /// The text, with the payloads of the signed texts in it, and of those in these.
-        private static func opened(_ text: String) -> String {
-            // A pattern over megabytes takes minutes.
-            text.utf8.split { !isOfSignedText($0) }.reduce(text) { all, part in
-                let sections = part.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-                guard sections.count == 3, !sections.contains(where: \.isEmpty),
-                    let payload = Base64.decode(Array(sections[1])[...], .url)
-                else { return all }
-                return all + opened(String(decoding: payload, as: UTF8.self))
-            }
-        }
-
-        private static func isOfSignedText(_ byte: UInt8) -> Bool {
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "_"), UInt8(ascii: "-"), UInt8(ascii: "."):
-                true
-            default: false
-            }
         }
     }
 

@@ -5,19 +5,18 @@ import Testing
 
 @Suite("store-simulator --in-step with Google Play")
 struct GoogleInStepTests {
-    /// GoogleAnswerKeyTests uses all stories of Google Play; in full, the first run does as well.
+    private static let scenarios = [
+        [
+            "--store", "google", "--subscriptions", "\(TestScale.count(10, full: PlayStory.allCases.count))", "--lose",
+            "0.3", "--order", "shuffled", "--duplicate", "0.2", "--store-faults", "0.05", "--restore",
+        ],
+        ["--store", "both", "--subscriptions", "8", "--lose", "0.3", "--order", "shuffled", "--duplicate", "0.2"],
+    ]
+
+    /// GoogleAnswerKeyTests uses all stories of Google Play, and ErasureTests both stores; in full, these runs do as well.
     @Test(
         "every answer about Google Play is right in the end, and every purchase is acknowledged in time",
-        arguments: [
-            [
-                "--store", "google", "--subscriptions", "\(TestScale.count(14, full: PlayStory.allCases.count))",
-                "--lose",
-                "0.3", "--order", "shuffled", "--duplicate", "0.2", "--store-faults", "0.05", "--restore",
-            ],
-            [
-                "--store", "both", "--subscriptions", "8", "--lose", "0.3", "--order", "shuffled", "--duplicate", "0.2",
-            ],
-        ])
+        arguments: scenarios.prefix(TestScale.count(1, full: 2)))
     func foundInGooglePlay(_ scenario: [String]) throws {
         let run = try Self.runWithGooglePlay(scenario)
 
@@ -34,8 +33,8 @@ struct GoogleInStepTests {
         arguments: ["store", "server"])
     func outage(_ part: String) throws {
         let run = try Self.runWithGooglePlay([
-            "--store", "google", "--outage", part, "--lose", "0.3", "--subscriptions", "6", "--stories",
-            "token-chain,one-time-purchase,prepaid",
+            "--store", "google", "--outage", part, "--lose", "0.3", "--subscriptions",
+            "\(TestScale.count(3, full: 6))", "--stories", "token-chain,one-time-purchase,prepaid",
         ])
 
         #expect(run.status == 0, "\(run.output)\(run.error)")

@@ -919,6 +919,68 @@ struct PurchasePollerTests {
         }
     }
 
+    @Test("a refund of an amount that nothing announced is found by the daily comparison of orders, once")
+    func orderAudit() async throws {
+        func order(_ id: String, refunded units: Int? = nil) -> String {
+            let refund = units.map {
+                #""orderHistory":{"partialRefundEvents":[{"createTime":"2019-11-09T08:00:00Z","state":"PROCESSED_SUCCESSFULLY","#
+                    + #""refundDetails":{"total":{"currencyCode":"USD","units":"\#($0)"}}}]},"#
+            }
+            return """
+                {"orderId":"\(id)","purchaseToken":"token-1","state":"\(units == nil ? "PROCESSED" : "PARTIALLY_REFUNDED")",\
+                \(refund ?? "")"total":{"currencyCode":"USD","units":"9"},\
+                "lineItems":[{"productId":"premium","total":{"currencyCode":"USD","units":"9"}}]}
+                """
+        }
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, Self.active())
+            bundle.google.answer("purchases/voidedpurchases", ScriptedGoogle.Reply(body: "{}"))
+            bundle.google.answer(
+                "orders:batchGet", ScriptedGoogle.Reply(body: #"{"orders":[\#(order("GPA.1"))]}"#),
+                ScriptedGoogle.Reply(body: #"{"orders":[\#(order("GPA.1", refunded: 4))]}"#))
+            func events() async throws -> [String] {
+                try await bundle.server.isFolded()
+                return try await bundle.server.sql(
+                    "select source from subledger.event where source <> 'google-rtdn' order by position")
+            }
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+
+            #expect(try await bundle.voids.round(at: bundle.clock.now).count == 1)
+            #expect(try await events() == ["google-api"])
+            // Not within a day, and then once.
+            bundle.clock.advance(by: .seconds(3600))
+            #expect(try await bundle.voids.round(at: bundle.clock.now).isEmpty)
+            for _ in 1...2 {
+                bundle.clock.advance(by: .seconds(86_400))
+                #expect(try await bundle.voids.round(at: bundle.clock.now).count == 1)
+                #expect(try await events() == ["google-api", "google-api"])
+            }
+            #expect(bundle.google.requests.count { $0 == "GET orders:batchGet" } == 3)
+            #expect(
+                try await bundle.server.sql("select refunded_price::text from subledger.transaction") == ["4000"])
+        }
+    }
+
+    @Test("an order that Google does not know is left out of the comparison, and the others are compared")
+    func orderAuditUnknown() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, Self.active())
+            bundle.google.answer("purchases/voidedpurchases", ScriptedGoogle.Reply(body: "{}"))
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+
+            #expect(try await bundle.voids.round(at: bundle.clock.now).count == 1)
+
+            #expect(bundle.google.requests.count { $0 == "GET orders:batchGet" } == 1)
+            #expect(bundle.server.logs.text.contains("orders not compared") == false)
+            bundle.clock.advance(by: .seconds(86_400))
+            bundle.google.answer("orders:batchGet", ScriptedGoogle.Reply(body: "{\"orders"))
+            #expect(try await bundle.voids.round(at: bundle.clock.now).count == 1)
+            #expect(bundle.server.logs.text.contains("orders not compared"))
+        }
+    }
+
     @Test("a list that cannot be read is asked for again, and nothing is taken for compared")
     func voidAuditFails() async throws {
         try await Self.withPoller { bundle async throws in

@@ -184,7 +184,7 @@ struct ReceiptEventTests {
             position: 2),
         Damage(
             change: "received_at = received_at + interval '1 second'",
-            finding: "body is missing, and no erasure in the log says so"),
+            finding: "body is stored under another time than received_at"),
         Damage(change: "chain_id = sha256('x')", finding: "chain_id does not match the body"),
     ]
 

@@ -386,6 +386,7 @@ struct SchemaTests {
     @Test(
         "each constraint refuses what breaks it",
         arguments: broken + brokenCustomers + brokenReceipts + brokenQuarantine + brokenChecks + brokenTrees
+            + brokenArchive
             + brokenRefunds
             + brokenEndpoints
             + brokenGoogle)

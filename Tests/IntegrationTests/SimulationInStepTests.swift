@@ -10,9 +10,9 @@ struct SimulationInStepTests {
         "every answer is right in the end",
         arguments: [
             (Story.allCases.count, ["--lose", "0.3", "--format", "both", "--order", "shuffled", "--duplicate", "0.1"]),
-            (TestScale.count(16, full: Story.allCases.count), ["--lose", "1.0"]),
+            (TestScale.count(8, full: Story.allCases.count), ["--lose", "1.0"]),
             (
-                TestScale.count(16, full: Story.allCases.count),
+                TestScale.count(8, full: Story.allCases.count),
                 ["--by-api", "--lose", "0.3", "--order", "shuffled", "--restore"]
             ),
         ])

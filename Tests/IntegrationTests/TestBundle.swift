@@ -44,12 +44,15 @@ struct TestBundle {
     let logs: LogRecorder
     /// That of the listeners.
     let appender: Appender
+    /// Looks for products that are not configured once, and then when it writes a purchase of one.
+    let projector: Projector
 
     /// Runs the test with a server, and stops the server afterwards.
     ///
     /// - Parameters:
     ///   - database: Remains afterwards; if nil, a clone that is dropped.
     ///   - patience: For how long clients repeat what is answered 503 because of the database, which a busy disk can cause.
+    ///   - connectionsPerAddress: Of the public listener.
     static func withServer(
         apps: [App] = [App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])],
         roots: RootCertificates = .apple, store: any StoreTransport = UnreachableStore(),
@@ -59,6 +62,7 @@ struct TestBundle {
         transport: ConsoleTransport = .loopback, patience: Duration = .seconds(60),
         assertions: [String: AssertionKeys] = [:], publicApps: Bool = false, hasActs: Bool = true,
         hasStoreWrites: Bool = true,
+        connectionsPerAddress: Int = HTTPServer.Limits.publicConnectionsPerAddress,
         _ test: (TestBundle) async throws -> Void
     ) async throws {
         guard let database else {
@@ -67,7 +71,7 @@ struct TestBundle {
                     apps: apps, roots: roots, store: store, api: api, googleApps: googleApps, now: now,
                     database: database, health: health, quarantine: bounds, transport: transport,
                     patience: patience, assertions: assertions, publicApps: publicApps, hasActs: hasActs,
-                    hasStoreWrites: hasStoreWrites, test)
+                    hasStoreWrites: hasStoreWrites, connectionsPerAddress: connectionsPerAddress, test)
             }
         }
         let logs = LogRecorder()
@@ -112,7 +116,8 @@ struct TestBundle {
         let privatePort = AsyncStream<Int>.makeStream()
         let projector = Projector(
             pool: projection, listener: projectorRole,
-            joins: googleApps.compactMap { app in app.joinedWith.map { (app.packageName, $0) } }, now: now,
+            joins: googleApps.compactMap { app in app.joinedWith.map { (app.packageName, $0) } },
+            gapPause: .seconds(3600), now: now,
             logger: logger)
         let anywhere = ListenAddress(host: "127.0.0.1", port: 0)
         let quarantine = Quarantine(pool: records, bounds: bounds)
@@ -180,7 +185,8 @@ struct TestBundle {
                     PushVerifier(apps: googleApps.map(\.play)),
                     GoogleSigningKeys(transport: store, clock: clock, logger: logger)
                 ), now: now),
-            apps: publicApps ? routes.ofApps : nil, health: health + [.database(log)], logger: logger,
+            apps: publicApps ? routes.ofApps : nil, health: health + [.database(log)],
+            connectionsPerAddress: connectionsPerAddress, logger: logger,
             onListening: { publicPort.continuation.yield($0) })
         let closed = Listener.private(
             at: anywhere,
@@ -206,7 +212,7 @@ struct TestBundle {
                 database: database, apple: HTTPClient(port: try await first(publicPort.stream), patience: patience),
                 backend: HTTPClient(port: port, token: token, patience: patience),
                 owner: HTTPClient(port: port, token: try await Self.token(.admin, database), patience: patience),
-                operations: operations, pages: pages, logs: logs, appender: appender)
+                operations: operations, pages: pages, logs: logs, appender: appender, projector: projector)
             try await test(bundle)
             outcome = .success(())
         } catch {

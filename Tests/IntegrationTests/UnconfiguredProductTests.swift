@@ -71,6 +71,23 @@ struct UnconfiguredProductTests {
         }
     }
 
+    @Test("the health knows a product without a duration as soon as a purchase of it is written")
+    func soon() async throws {
+        try await TestBundle.withServer(apps: [App(bundleId: SignedBody.app)], roots: SignedBody.roots) { server in
+            let gateway = try await server.client(with: .submit)
+
+            let handedIn = try await gateway.post(
+                Array(#"{"signedTransaction":"\#(Self.season())"}"#.utf8),
+                to: "/transactions?app=\(SignedBody.app)&environment=sandbox")
+
+            #expect(handedIn.status == 200)
+            let product = try await eventually(within: .seconds(120), "the projector names the product") {
+                await server.projector.unconfiguredProducts.first
+            }
+            #expect(product.productId == "season" && product.gap == .duration)
+        }
+    }
+
     @Test("the retry of a plan has one length in figures and in the fold", arguments: ["MONTHLY", "BILLED_UPFRONT"])
     func retryLength(_ plan: String) async throws {
         var transaction = Transaction(transactionId: "1", originalTransactionId: "1")

@@ -52,7 +52,7 @@ struct VerifyTests {
     static let events: [Damage] = [
         .body("body = set_byte(body, 10, get_byte(body, 10) # 1)", "body does not match its digest"),
         .body("body = ''", "body is missing, and no erasure in the log says so"),
-        .body("received_at = received_at + interval '1 ms'", "body is missing, and no erasure in the log says so"),
+        .body("received_at = received_at + interval '1 ms'", "body is stored under another time than received_at"),
         Damage(
             "delete a body", "delete from subledger.event_body where position = 17",
             "position 17: body is missing, and no erasure in the log says so"),

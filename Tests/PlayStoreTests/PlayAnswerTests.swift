@@ -216,6 +216,23 @@ struct PlayAnswerTests {
             try snapshot(#"{"purchaseStateContext":{"purchaseState":"CANCELLED"}}"#, .productV2).state == .cancelled)
     }
 
+    @Test("about several orders are read as those about one, and show which may be refunded")
+    func orderList() throws {
+        let plain = #"{"orderId":"GPA.1","state":"PROCESSED","orderHistory":{"processedEvent":{}}}"#
+        let part = #"{"orderId":"GPA.2","state":"PROCESSED","orderHistory":{"partialRefundEvents":[{}]}}"#
+        let others = ["PARTIALLY_REFUNDED", "REFUNDED", "SOMETHING_NEW"]
+            .map { #"{"orderId":"GPA.3","state":"\#($0)"}"# }
+        let body = #"{"orders":[\#(([plain, part] + others).joined(separator: ",")),{"state":"REFUNDED"},7]}"#
+
+        let list = try OrderList(decoding: Array(body.utf8))
+
+        #expect(list.orders.map(\.orderId) == ["GPA.1", "GPA.2", "GPA.3", "GPA.3", "GPA.3"])
+        #expect(list.orders.map(\.mayBeRefunded) == [false, true, true, true, true])
+        #expect(list.orders.map { String(decoding: $0.body, as: UTF8.self) } == [plain, part] + others)
+        #expect(try OrderList(decoding: Array("{}".utf8)).orders.isEmpty)
+        #expect(throws: UnreadablePlayAnswer.self) { try OrderList(decoding: Array("[]".utf8)) }
+    }
+
     @Test("about rentals and orders in advance say what they are, also when read back")
     func rentalsAndPreorders() throws {
         let body = """

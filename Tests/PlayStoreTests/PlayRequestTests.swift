@@ -19,6 +19,9 @@ struct PlayRequestTests {
         #expect(PlayRequest.product(token, of: app).path == base + "purchases/productsv2/tokens/abc.AO-J1%2Fx")
         #expect(PlayRequest.order("GPA.1..0", of: app).path == base + "orders/GPA.1..0")
         #expect(
+            PlayRequest.orders(["GPA.1..0", "a b"], of: app).path
+                == base + "orders:batchGet?orderIds=GPA.1..0&orderIds=a%20b")
+        #expect(
             PlayRequest.voidedPurchases(from: start, until: end, pageToken: "n=1", of: app).path
                 == base
                 + "purchases/voidedpurchases?startTime=1759276800000&endTime=1761004800000&type=1&includeQuantityBasedPartialRefund=true&token=n%3D1"

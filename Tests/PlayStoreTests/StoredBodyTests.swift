@@ -8,7 +8,7 @@ import Testing
 /// `subledger verify` decodes the stored body again, so nothing beside it may count.
 @Suite("The stored body of any push or answer is the same event")
 struct StoredBodyTests {
-    private static let inputs = 20_000
+    private static let inputs = TestScale.count(6_000, full: 20_000)
 
     @Test("of a push, wrapped or not, with any headers")
     func pushes() throws {

@@ -7,7 +7,7 @@ import Testing
 /// Reads the answers independently of the simulator's books and of the server.
 @Suite("The answers to receipts agree with the simulator's books")
 struct ReceiptAccessTests {
-    private static let stories = 140
+    private static let stories = TestScale.count(70, full: 140)
 
     private func simulation(_ stories: [Story] = Story.allCases) throws -> Simulation {
         var settings = Simulation.Settings(app: testApp)

@@ -23,6 +23,16 @@ struct AnsweredPurchaseTests {
         return snapshot
     }
 
+    private static func prepaid(_ orders: String...) -> PurchaseSnapshot {
+        var snapshot = PurchaseSnapshot(purchaseToken: "t1", kind: .subscription, stateName: "ACTIVE")
+        snapshot.items = orders.map { order in
+            var item = PurchaseSnapshot.Item(productId: "premium")
+            (item.orderId, item.isPrepaid) = (order, true)
+            return item
+        }
+        return snapshot
+    }
+
     private static func last(_ state: PurchaseSnapshot.State, _ order: String?) -> AnsweredPurchase {
         AnsweredPurchase(stateName: state.rawValue, orderId: order)
     }
@@ -44,6 +54,12 @@ struct AnsweredPurchaseTests {
             snapshot: offer(phase: "INTRODUCTORY_PRICE"), last: nil, orders: ["G"]),
         Row(
             testDescription: "a free trial of an offer is free", snapshot: offer(phase: "FREE_TRIAL"), last: nil,
+            orders: []),
+        Row(
+            testDescription: "a prepaid plan, of which no answer has the price", snapshot: prepaid("G"), last: nil,
+            orders: ["G"]),
+        Row(
+            testDescription: "the same order of a prepaid plan", snapshot: prepaid("G"), last: last(.active, "G"),
             orders: []),
         Row(testDescription: "an offer in an unknown phase", snapshot: offer(phase: nil), last: nil, orders: ["G"]),
         Row(

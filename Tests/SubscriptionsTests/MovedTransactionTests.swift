@@ -146,6 +146,40 @@ struct MovedTransactionTests {
         #expect(moved.at == day("2025-03-17") && moved.position == 4)
     }
 
+    @Test("the move has the date and the event of the statement that made it, whatever is stated there later")
+    func date() throws {
+        let told = Self.story + [Self.refund(under: Self.old)]
+        for order in permutations(of: Array(told.indices)) {
+            let explained = ExplainedCustomers(
+                [String: SubscriptionFacts](arriving: order.map { told[$0] }).values,
+                links: CustomerLinks([Int64: LinkStatement]()), policy: .standard)
+            let entries = explained.lines(of: CustomerKey(.subscription, Self.old))
+                .flatMap { $0.chronicle(through: day("2026-01-01")) }
+            let moved = try #require(entries.first { $0.what.contains("moved") })
+
+            #expect(moved.at == day("2025-03-17"), "\(order)")
+            #expect(moved.position == order.firstIndex(of: 3).map { Int64($0) + 1 }, "\(order)")
+        }
+    }
+
+    @Test("a purchase that moves, moves back and moves again has moved when it moved last")
+    func again() throws {
+        let told = [
+            Told("2025-02-20", [Self.signed("900", in: Self.new, "2025-02-20")]),
+            Told("2025-03-17", [Self.signed("900", in: Self.old, "2025-03-17")]),
+            Told("2025-03-18", [Self.signed("900", in: Self.new, "2025-03-18")]),
+            Self.refund(under: Self.old, "2025-03-19"), Self.refund(under: Self.old, "2025-03-19"),
+        ]
+        let explained = ExplainedCustomers(
+            [String: SubscriptionFacts](arriving: told).values, links: CustomerLinks([Int64: LinkStatement]()),
+            policy: .standard)
+        let entries = explained.lines(of: CustomerKey(.subscription, Self.old))
+            .flatMap { $0.chronicle(through: day("2026-01-01")) }
+        let moved = try #require(entries.first { $0.what.contains("moved") })
+
+        #expect(moved.at == day("2025-03-19") && moved.position == 4)
+    }
+
     @Test("facts that were written and read again move as before")
     func stored() throws {
         for facts in [String: SubscriptionFacts](arriving: Self.story).values {

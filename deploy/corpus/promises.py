@@ -14,6 +14,8 @@ FIGURES = {
     "active": "select count(*) from analyst.active_subscriptions_detail where app = :app and " + ON_DAY,
     "payments": "select coalesce(sum(price), 0) from analyst.transactions where app = :app",
     "refunds": "select transaction_id, amount from analyst.refunds_detail where app = :app order by 1",
+    "changes": "select from_product_id, to_product_id, direction from analyst.plan_changes_detail where app = :app"
+    " order by at, 1, 2",
     "retries": "select outcome from analyst.billing_retries_detail where app = :app order by due_at",
 }
 

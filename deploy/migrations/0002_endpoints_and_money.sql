@@ -115,6 +115,33 @@ from subledger.event;
 
 alter table subledger.event drop column body;
 
+create table subledger.event_archive (
+  stream_id      integer     not null,
+  month          date        not null,
+  file           text        not null,
+  state          text        not null,
+  written_at     timestamptz not null,
+  file_sha256    bytea,
+  file_bytes     bigint,
+  first_position bigint,
+  last_position  bigint,
+  bodies         bigint,
+  constraint event_archive_pkey primary key (stream_id, month, file),
+  constraint event_archive_month_check check (extract(day from month) = 1),
+  constraint event_archive_file_check check (file ~ '^[A-Za-z0-9_%-][A-Za-z0-9._%-]*$'),
+  constraint event_archive_state_check check (state in ('writing', 'kept', 'removing')),
+  constraint event_archive_content_check check (
+    num_nulls(file_sha256, file_bytes, first_position, last_position, bodies)
+      = case state when 'writing' then 5 else 0 end
+  ),
+  constraint event_archive_file_sha256_check check (octet_length(file_sha256) = 32),
+  constraint event_archive_positions_check check (first_position between 1 and last_position),
+  constraint event_archive_bodies_check check (bodies between 1 and last_position - first_position + 1)
+);
+
+grant select on subledger.event_archive
+  to subledger_receiver, subledger_projector, subledger_poller, subledger_reader;
+
 -- Step: change columns and constraints
 alter table subledger.change
   drop constraint change_kind_check,

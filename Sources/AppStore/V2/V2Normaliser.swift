@@ -51,12 +51,31 @@ private struct V2Normaliser {
             reader.transaction($0, base: "data.signedTransactionInfo", of: renewal?.originalTransactionId)
         }
         if uuid == nil { body.note("notificationUUID", "is missing or blank") }
+        noteContradictions(subtype, transaction, renewal)
         return Event(
             source: source, environment: claim.environment ?? .unknown, app: claim.bundleId, type: type,
             subtype: subtype, kind: V2Kind.kind(of: type, subtype), dedupeKey: dedupeKey(uuid),
             notificationUUID: uuid, occurredAt: occurredAt, transactions: [transaction].compactMap { $0 },
             renewals: [renewal].compactMap { $0 }, details: CanonicalJSON(members: details),
             defects: body.defects + reader.defects, unknownFields: reader.unknownFields)
+    }
+
+    /// Records what the notification says of access and its dates do not.
+    private mutating func noteContradictions(_ subtype: String?, _ transaction: Transaction?, _ renewal: RenewalInfo?) {
+        if subtype == "GRACE_PERIOD", let renewal, renewal.gracePeriodExpiresDate == nil {
+            // The App Store has sent this in production. Grace without an end would be access for ever.
+            reader.defects.append(
+                Defect(
+                    path: "data.signedRenewalInfo.gracePeriodExpiresDate",
+                    problem: "is missing although grace has begun, so that it gives no access"))
+        }
+        let status = notification.notification.payload.root["data"]?["status"]?.int64
+        if let transaction, let end = transaction.expiresDate, let signed = transaction.signedDate, signed < end,
+            status == 2 || status == 5, transaction.revocationDate == nil, !transaction.isUpgraded
+        {
+            reader.defects.append(
+                Defect(path: "data.status", problem: "says that access is over, and the transaction ends later"))
+        }
     }
 
     /// Stores an object of the notification as details, without the fields that are read elsewhere.

@@ -102,6 +102,17 @@ package struct SingleEventPage: ConsolePage {
             }
             html.item("Identity") { $0.element("code", text: event.dedupeKey.hexadecimal) }
             html.item("SHA-256 of the body") { $0.element("code", text: record.bodySHA256) }
+            html.item("Body") { html in
+                switch record.bodyPlace {
+                case "database": html.text("in the database")
+                case "archive":
+                    html.text("in archive file ")
+                    html.element("code", text: record.archiveFile ?? "")
+                case "erased": html.text("erased")
+                case "wrong_time": html.text("stored under another time: run subledger verify")
+                default: html.text("missing: run subledger verify")
+                }
+            }
             html.item("Certificates when received") { $0.text(record.revocation ?? "not signed") }
             html.item("Certificates now") {
                 $0.text(record.verdicts.last?.verdict ?? record.revocation ?? "not signed")

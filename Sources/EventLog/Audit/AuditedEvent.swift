@@ -47,12 +47,31 @@ package struct AuditedEvent: Sendable {
     package let derived: DerivedColumns?
     /// The columns that the hash chain covers.
     package let chained: ChainedEvent
-    /// Nil if there is none: it was erased, or is lost.
+    /// Nil if there is none: see ``absence``.
     let storedBody: AuditedBody?
+    /// Why there is no body, apart from erasures.
+    let absence: DamagedBody
+    /// Whether the body, or what an erasure left of it, was read from an archive file.
+    package let isArchived: Bool
     /// Value of the hash chain up to this event, as stored.
     package let chain: [UInt8]
 
     package var hasBody: Bool { storedBody != nil }
+    /// Whether nothing can be said of the body, since its archive file cannot be read.
+    package var isUnread: Bool {
+        guard storedBody == nil else { return false }
+        switch absence {
+        case .archived: return true
+        case .archive(let error): return error.problem.isOfWholeFile
+        default: return false
+        }
+    }
+    /// Whether there is no body, as an erasure leaves it.
+    package var isErasable: Bool { storedBody == nil && (absence == .missing || absence == .erased || isUnread) }
+    var isFileMissing: Bool {
+        guard case .archive(let error) = absence else { return false }
+        return error.problem == .missing
+    }
     package var source: String { chained.source }
     package var dedupeKey: DedupeKey { DedupeKey(bytes: chained.dedupeKey) }
     /// Identifies the certificates of the signature; nil if the body is unsigned, or was stored before this column
@@ -66,12 +85,13 @@ package struct AuditedEvent: Sendable {
     package init(position: Int64, receivedAt: Instant, chained: ChainedEvent, body: [UInt8]) {
         self.init(
             position: position, receivedAt: receivedAt, brokenTime: nil, derived: nil, chained: chained,
-            storedBody: AuditedBody(stored: body, digest: chained.bodyDigest, headers: [:]), chain: [])
+            storedBody: AuditedBody(stored: body, digest: chained.bodyDigest, headers: [:]), absence: .missing,
+            isArchived: false, chain: [])
     }
 
     init(
         position: Int64, receivedAt: Instant, brokenTime: String?, derived: DerivedColumns?, chained: ChainedEvent,
-        storedBody: AuditedBody?, chain: [UInt8]
+        storedBody: AuditedBody?, absence: DamagedBody, isArchived: Bool, chain: [UInt8]
     ) {
         self.position = position
         self.receivedAt = receivedAt
@@ -79,12 +99,14 @@ package struct AuditedEvent: Sendable {
         self.derived = derived
         self.chained = chained
         self.storedBody = storedBody
+        self.absence = absence
+        self.isArchived = isArchived
         self.chain = chain
     }
 
     /// The bytes of ``ProvenEvent/evidence``, checked against the stored digest.
     package func body() throws(DamagedBody) -> [UInt8] {
-        guard let storedBody else { throw .missing }
+        guard let storedBody else { throw absence }
         return try storedBody.bytes()
     }
 }

@@ -57,10 +57,10 @@ extension LogAudit {
             "audit_page",
             """
             select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body,
-              body_sha256, chain_id, revocation, chain, fingerprint
+              body_sha256, chain_id, revocation, chain, fingerprint, files
             from (
               select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body, body_sha256,
-                chain_id, revocation, chain, fingerprint,
+                chain_id, revocation, chain, fingerprint, files,
                 sum(coalesce(octet_length(body), 0)) over (order by position) - coalesce(octet_length(body), 0)
                   as bytes_before
               from (
@@ -74,6 +74,7 @@ extension LogAudit {
                 limit $4
               ) as event
               left join \(BodyPartitions.bodyOfEvent) on true
+              left join \(BodyArchive.filesOfEvent) on stored.body is null
             ) as measured
             where bytes_before < $5
             order by position
@@ -82,14 +83,19 @@ extension LogAudit {
         static let erasures = Statement(
             "audit_erasures",
             """
-            select body, body_sha256, position
+            select facts -> 'erasure', body_sha256, position
             from subledger.event
-            cross join \(BodyPartitions.bodyOfEvent)
             where stream_id = $1
               and source = 'operator'
               and kind = 'erasure'
-              and octet_length(body) > 0
             order by position
+            """)
+
+        static let place = Statement(
+            "audit_place",
+            """
+            select place
+            from subledger.body_place($1, $2)
             """)
 
         static let links = Statement(
@@ -175,18 +181,6 @@ extension LogAudit {
             from subledger.event_conflict
             where stream_id = $1
               and (position, body_sha256) > ($2, $3)
-              -- An erasure empties both.
-              and not (
-                octet_length(body) = 0
-                and exists (
-                  select
-                  from subledger.event
-                  cross join \(BodyPartitions.bodyOfEvent)
-                  where event.stream_id = $1
-                    and event.position = event_conflict.position
-                    and octet_length(stored.body) = 0
-                )
-              )
             order by position, body_sha256
             limit $4
             """)

@@ -6,10 +6,14 @@ import Subscriptions
 /// Reads the log as stored, including bodies, for `subledger verify`.
 package struct LogAudit: Sendable {
     let connection: PostgresConnection
+    package let archive: BodyArchive
 
-    /// - Parameter connection: Must be allowed to read the whole log, as the receiver and projector roles are.
-    package init(connection: PostgresConnection) {
+    /// - Parameters:
+    ///   - connection: Must be allowed to read the whole log, as the receiver and projector roles are.
+    ///   - archive: Where the bodies of past months are.
+    package init(connection: PostgresConnection, archive: BodyArchive = .none) {
         self.connection = connection
+        self.archive = archive
     }
 
     /// Every stream to which a row of the log belongs, in id order.
@@ -39,6 +43,15 @@ package struct LogAudit: Sendable {
     package func page(
         of stream: AuditedStream, after position: Int64
     ) async throws(PostgresError) -> [AuditedEvent] {
+        let events = try await readPage(of: stream, after: position)
+        // A file may have been replaced by an erasure, or restored, since it was looked up.
+        guard events.contains(where: \.isFileMissing) else { return events }
+        return try await readPage(of: stream, after: position)
+    }
+
+    private func readPage(
+        of stream: AuditedStream, after position: Int64
+    ) async throws(PostgresError) -> [AuditedEvent] {
         let rows = try await connection.query(
             Statements.page,
             [
@@ -46,10 +59,40 @@ package struct LogAudit: Sendable {
                 Parameter(Int64(Limits.auditPageEventsMax)), Parameter(Int64(Limits.auditPageBytesMax)),
             ], deadline: .now + Limits.auditWaitMax)
         let bodies = try rows.map { row throws(PostgresError) in try row.optional([UInt8].self, at: 8) ?? [] }
-        let headers = try await headers(of: bodies, in: stream)
+        let headers = try await headers(of: bodies, inStream: stream.id)
         var events: [AuditedEvent] = []
         events.reserveCapacity(rows.count)
+        var opened: [String: Result<ArchiveFile, DamagedBody>] = [:]
         for (row, body) in zip(rows, bodies) {
+            var stored =
+                body.isEmpty
+                ? nil : AuditedBody(stored: body, digest: try row.value(at: 9), headers: headers)
+            var absence = DamagedBody.missing
+            var isArchived = false
+            if try row.optional([UInt8].self, at: 8) == nil {
+                let position: Int64 = try row.value(at: 0)
+                var found: (body: ArchiveFile.Body, file: ArchiveFile)?
+                if let files = try row.optional(String.self, at: 14) {
+                    do throws(DamagedBody) {
+                        found = try archive.find(position, in: files, &opened)
+                    } catch {
+                        absence = error
+                    }
+                }
+                if let (body, file) = found {
+                    isArchived = true
+                    if !body.stored.isEmpty {
+                        stored = AuditedBody(stored: body.stored, digest: try row.value(at: 9), headers: file.headers)
+                    }
+                }
+            }
+            if stored == nil, absence == .missing {
+                switch try await place(of: try row.value(at: 0), in: stream) {
+                case "wrong_time": absence = .wrongTime
+                case "erased": absence = .erased
+                default: break
+                }
+            }
             let receivedAt = try row.value(Timestamptz.self, at: 1)
             let times: [(String, Timestamptz?)] = [
                 ("received_at", receivedAt), ("occurred_at", try row.optional(at: 2)),
@@ -66,16 +109,22 @@ package struct LogAudit: Sendable {
                         receivedAt: receivedAt, source: try row.value(at: 3), dedupeKey: try row.value(at: 7),
                         bodyDigest: try row.value(at: 9), chainId: try row.optional(at: 10),
                         revocation: try row.optional(at: 11)),
-                    storedBody: body.isEmpty
-                        ? nil : AuditedBody(stored: body, digest: try row.value(at: 9), headers: headers),
-                    chain: try row.value(at: 12)))
+                    storedBody: stored, absence: absence, isArchived: isArchived, chain: try row.value(at: 12)))
         }
         return events
     }
 
+    /// What function `body_place` says of an event.
+    private func place(of position: Int64, in stream: AuditedStream) async throws(PostgresError) -> String? {
+        let rows = try await connection.query(
+            Statements.place, [Parameter(stream.id), Parameter(position)], deadline: .now + Limits.auditWaitMax)
+        return try rows.first?.value(at: 0)
+    }
+
     /// The events of a stream that have no body because an operator erased them, as the statements in the log say.
     ///
-    /// A statement that cannot be read excuses nothing; the verification of the event itself says what is wrong with it.
+    /// Needs no body, since the facts of an erasure are its statement, whose digest the hash chain covers. A statement that does
+    /// not match its digest excuses nothing; the verification of the event itself says what is wrong with it.
     ///
     /// - Returns: Each with its position.
     package func erasures(
@@ -85,9 +134,10 @@ package struct LogAudit: Sendable {
             Statements.erasures, [Parameter(stream.id)], deadline: .now + Limits.auditWaitMax)
         var statements: [(position: Int64, statement: ErasureStatement)] = []
         for row in rows {
-            let body = AuditedBody(stored: try row.value(at: 0), digest: try row.value(at: 1), headers: [:])
-            guard let text = try? body.bytes(), let json = try? JSONDocument(text).root,
-                let statement = try? ErasureStatement(json: json)
+            let digest: [UInt8] = try row.value(at: 1)
+            guard let json = try? JSONDocument(try row.value(JSONB.self, at: 0).utf8).root,
+                let statement = try? ErasureStatement(json: json),
+                SHA256.hash(data: statement.canonicalText).elementsEqual(digest)
             else { continue }
             statements.append((try row.value(at: 2), statement))
         }
@@ -174,9 +224,11 @@ package struct LogAudit: Sendable {
                 ], deadline: .now + Limits.auditWaitMax)
             guard rows.count > 0 else { return nil }
             let bodies = try rows.map { row throws(PostgresError) in try row.value([UInt8].self, at: 2) }
-            let headers = try await headers(of: bodies, in: stream)
+            let headers = try await headers(of: bodies, inStream: stream.id)
             for (row, body) in zip(rows, bodies) {
                 (position, digest) = (try row.value(at: 0), try row.value(at: 1))
+                // An erasure empties both.
+                if body.isEmpty, try await place(of: position, in: stream) == "erased" { continue }
                 do throws(DamagedBody) {
                     _ = try AuditedBody(stored: body, digest: digest, headers: headers).bytes()
                 } catch {
@@ -186,20 +238,27 @@ package struct LogAudit: Sendable {
         }
     }
 
+    /// The files of a stream with bodies that are nowhere else.
+    package func archiveFiles(of stream: AuditedStream) async throws(PostgresError) -> [ListedArchive] {
+        try await ArchiveRecords(connection: connection).all().filter { $0.streamId == stream.id }
+    }
+
     /// The stored headers that the bodies refer to, by their SHA-256. Missing ones are omitted.
-    private func headers(
-        of bodies: [[UInt8]], in stream: AuditedStream
+    ///
+    /// - Parameter known: Those that are not looked up.
+    func headers(
+        of bodies: [[UInt8]], inStream streamId: Int32, except known: [[UInt8]: [UInt8]] = [:]
     ) async throws(PostgresError) -> [[UInt8]: [UInt8]] {
         var digests: Set<[UInt8]> = []
         for body in bodies {
             _ = try? CompactBody.rebuild(body) { digest in
-                digests.insert(digest)
+                if known[digest] == nil { digests.insert(digest) }
                 return []
             }
         }
         guard !digests.isEmpty else { return [:] }
         let rows = try await connection.query(
-            Statements.headers, [Parameter(stream.id), .array(Array(digests))], deadline: .now + Limits.auditWaitMax)
+            Statements.headers, [Parameter(streamId), .array(Array(digests))], deadline: .now + Limits.auditWaitMax)
         var headers: [[UInt8]: [UInt8]] = [:]
         for row in rows { headers[try row.value(at: 0)] = try row.value([UInt8].self, at: 1) }
         return headers

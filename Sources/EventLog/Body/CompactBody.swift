@@ -90,6 +90,14 @@ package enum DamagedBody: Error, Hashable, CustomStringConvertible {
     case digest
     /// There is none.
     case missing
+    /// An operator erased it, as facts in the log say.
+    case erased
+    /// It is stored under another time than that of its event, so nothing finds it.
+    case wrongTime
+    /// It is in an archive file, and no archive folder is configured.
+    case archived(file: String)
+    /// It is in an archive file that cannot be read.
+    case archive(ArchiveError)
 
     package var description: String {
         switch self {
@@ -97,6 +105,10 @@ package enum DamagedBody: Error, Hashable, CustomStringConvertible {
         case .headerMissing: "body refers to a header that is not there"
         case .digest: "body does not match its digest"
         case .missing: "body is missing, and no erasure in the log says so"
+        case .erased: "body was erased"
+        case .wrongTime: "body is stored under another time than received_at"
+        case .archived(let file): "body is in archive file \(file): set SUBLEDGER_ARCHIVE_FOLDER to read it"
+        case .archive(let error): "body cannot be read: \(error)"
         }
     }
 }

@@ -9,7 +9,7 @@ package enum Distribution {
     /// Distributed by `stream_id`, all with the same nodes as the first one.
     package static let byStream: [SQL] = [
         "stream_head", "access_period", "change", "change_head", "check_schedule", "checkpoint", "consumption_answer",
-        "customer_edge", "customer_identity", "customer_link", "delivery_audit", "event", "event_body",
+        "customer_edge", "customer_identity", "customer_link", "delivery_audit", "event", "event_archive", "event_body",
         "event_conflict",
         "head_checkpoint", "head_cosignature", "head_tile", "head_tree", "history_backfill", "jws_header",
         "ownership", "projector_skip", "projector_stall", "refunded_period", "shared_account_token", "store_check",

@@ -11,10 +11,18 @@ import Subscriptions
 /// Source: scale, "a person's data erased, and the log still proves".
 package struct Erasure: Sendable {
     private let connection: PostgresConnection
+    private let rewrite: ArchiveRewrite
 
-    /// - Parameter connection: Of the owner of the schema. Every other role may only append.
-    package init(connection: PostgresConnection) {
+    /// - Parameters:
+    ///   - connection: Of the owner of the schema. Every other role may only append.
+    ///   - listing: Another one.
+    ///   - archive: Where the bodies of past months are.
+    package init(
+        connection: PostgresConnection, listing: PostgresConnection, archive: BodyArchive,
+        onStep: @escaping @Sendable (BodyArchiver.Step) throws -> Void = { _ in }
+    ) {
         self.connection = connection
+        rewrite = ArchiveRewrite(erasing: connection, listing: listing, archive: archive, onStep: onStep)
     }
 
     /// Who asks for it, and why.
@@ -51,10 +59,17 @@ package struct Erasure: Sendable {
         /// The projections do not contain the whole log yet.
         case behind
         case distributed
+        /// Another command changes the archive files.
+        case busy
+        /// Bodies are in a file, and no archive folder is configured.
+        case archived(file: String)
 
         package var description: String {
             switch self {
             case .nobody: "nobody is known by this id"
+            case .busy: "\(BodyArchiver.Failure.busy)"
+            case .archived(let file):
+                "bodies are in archive file \(file): set SUBLEDGER_ARCHIVE_FOLDER; nothing was erased"
             case .damaged(let position): "the facts at position \(position) are not JSON: nothing was erased"
             case .rebuilding:
                 "the copy of a rebuild exists, with the person's data: finish it with subledger rebuild, or drop schema "
@@ -100,8 +115,10 @@ package struct Erasure: Sendable {
         onProgress: (Int64, Int64) -> Void = { _, _ in }
     ) async throws -> [Outcome] {
         guard try await !Distribution.isInUse(connection) else { throw Failure.distributed }
-        try await connection.begin(with: [Step(Statements.lockRebuilds)], deadline: deadline)
+        let records = ArchiveRecords(connection: connection)
+        guard try await records.beginAlone(with: [Step(Statements.lockRebuilds)]) else { throw Failure.busy }
         do {
+            try await rewrite.sweep()
             guard try await connection.query(Statements.rebuild, deadline: deadline).isEmpty else {
                 throw Failure.rebuilding
             }
@@ -126,7 +143,7 @@ package struct Erasure: Sendable {
             let at = order.now()
             var outcomes: [Outcome] = []
             for (part, events) in zip(scope.parts, events) where !events.isEmpty {
-                try await erase(part, events, pseudonyms)
+                try await erase(part, events, pseudonyms, at: at)
                 outcomes.append(try await state(part, events.map(\.position), pseudonyms, order, at))
             }
             try await connection.commit(deadline: deadline)
@@ -135,6 +152,20 @@ package struct Erasure: Sendable {
             try? await connection.rollback(deadline: deadline)
             throw error
         }
+    }
+
+    /// Removes the archive files that bodies were taken out of. An interrupted erasure leaves that to the next command.
+    ///
+    /// - Throws: ``ArchiveError``; ``PostgresError``.
+    package func removeReplacedFiles() async throws {
+        try await rewrite.sweep()
+    }
+
+    /// The archive files that have bodies of the person.
+    package func archiveFiles(of scope: ErasureScope) async throws -> [String] {
+        var names: [String] = []
+        for part in scope.parts { names += try await rewrite.files(part.streamId, part.positions).map(\.name) }
+        return names
     }
 
     /// The last positions of the streams.
@@ -199,7 +230,9 @@ package struct Erasure: Sendable {
         }
     }
 
-    private func erase(_ part: ErasureScope.Part, _ events: [Found], _ pseudonyms: Pseudonyms) async throws {
+    private func erase(
+        _ part: ErasureScope.Part, _ events: [Found], _ pseudonyms: Pseudonyms, at: Instant
+    ) async throws {
         let id = Parameter(part.streamId)
         var renamed: [JSONB] = []
         for event in events {
@@ -212,6 +245,7 @@ package struct Erasure: Sendable {
         _ = try await connection.query(
             Statements.events, [id, .array(positions), .array(renamed)], deadline: deadline)
         _ = try await connection.query(Statements.bodies, [id, .array(positions)], deadline: deadline)
+        try await rewrite.empty(part.streamId, positions, at: at)
         _ = try await connection.query(Statements.conflicts, [id, .array(positions)], deadline: deadline)
         let named = Set(events.flatMap(\.about)).union(part.subscriptions.keys).sorted()
         try await renameSubscriptionFacts(part, named, pseudonyms)

@@ -1,3 +1,4 @@
+import Encoding
 import Postgres
 import Subscriptions
 
@@ -22,9 +23,53 @@ extension PurchaseQueue {
                 Parameter(answered.orderId),
             ], within: Limits.commitWaitMax)
     }
+
+    /// The newest order of a purchase that Google has answered about.
+    package struct NewestOrder: Sendable, Hashable {
+        package let orderId: String
+        package let purchaseToken: String
+        /// SHA-256 of the token, by which a list of these is in order.
+        package let tokenDigest: [UInt8]
+    }
+
+    /// The newest orders of an app's purchases in production.
+    ///
+    /// - Parameters:
+    ///   - asked: Only of purchases that were asked about since then.
+    ///   - last: The digest of the last one of the previous page; empty for the first page.
+    package func newestOrders(
+        of app: String, askedSince asked: Instant, after last: [UInt8], limit: Int64
+    ) async throws(ReadError) -> [NewestOrder] {
+        let rows = try await query(
+            PurchaseStatements.newestOrders, [Parameter(app), Parameter(last), Parameter(asked), Parameter(limit)])
+        return try decode { () throws(PostgresError) -> [NewestOrder] in
+            var found: [NewestOrder] = []
+            for row in rows {
+                found.append(
+                    NewestOrder(
+                        orderId: try row.value(at: 0), purchaseToken: try row.value(at: 1),
+                        tokenDigest: try row.value(at: 2)))
+            }
+            return found
+        }
+    }
 }
 
 extension PurchaseStatements {
+    fileprivate static let newestOrders = Statement(
+        "purchase_newest_orders",
+        """
+        select order_id, purchase_token, token_sha256
+        from subledger.google_purchase
+        where app = $1
+          and token_sha256 > $2
+          and order_id is not null
+          and environment = 'production'
+          and asked_at >= $3
+        order by token_sha256
+        limit $4
+        """)
+
     fileprivate static let answered = Statement(
         "purchase_answered",
         """

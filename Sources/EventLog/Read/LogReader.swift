@@ -14,9 +14,12 @@ extension ReadError {
 /// Reads the event log in position order.
 package struct LogReader: Sendable {
     let pool: PostgresPool
+    let archive: BodyArchive
 
-    package init(pool: PostgresPool) {
+    /// - Parameter archive: Where the bodies of past months are, for those who read bodies.
+    package init(pool: PostgresPool, archive: BodyArchive = .none) {
         self.pool = pool
+        self.archive = archive
     }
 
     /// Returns when the database has responded.

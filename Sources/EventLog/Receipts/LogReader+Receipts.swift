@@ -22,7 +22,8 @@ extension LogReader {
         }
     }
 
-    /// The body of an event, and the `originalTransactionId`s that the event names; nil if there is no such event.
+    /// The body of an event, and the `originalTransactionId`s that the event names; nil if there is no such event, or its
+    /// body was erased.
     ///
     /// The pool needs the rights of `subledger_poller`: readers cannot read bodies.
     ///
@@ -37,7 +38,11 @@ extension LogReader {
                 deadline: .now + Limits.readWaitMax)
             guard let row = rows.first else { return nil }
             let facts = try EventFacts(json: try JSONDocument(try row.value(JSONB.self, at: 1).utf8).root)
-            let bytes: [UInt8] = try row.value(at: 0)
+            var bytes: [UInt8]? = try row.optional(at: 0)
+            if bytes == nil, let files = try row.optional(String.self, at: 2) {
+                bytes = try archive.evidence(at: position, in: files, digest: try row.value(at: 3))
+            }
+            guard let bytes, !bytes.isEmpty else { return nil }
             return (bytes, Set(facts.bySubscription.keys))
         } catch let error as PostgresError {
             throw ReadError(error)
@@ -50,14 +55,14 @@ extension LogReader {
         static let body = Statement(
             "receipt_body",
             """
-            select subledger.rebuilt_body(event.stream_id, stored.body), event.facts
+            select subledger.rebuilt_body(event.stream_id, stored.body), event.facts, archived.files, event.body_sha256
             from subledger.stream
             join subledger.event using (stream_id)
-            cross join \(BodyPartitions.bodyOfEvent)
+            left join \(BodyPartitions.bodyOfEvent) on true
+            left join \(BodyArchive.filesOfEvent) on stored.body is null
             where stream.app = $1
               and stream.environment = $2
               and event.position = $3
-              and octet_length(stored.body) > 0
             """)
 
         static let positionsWithReceipt = Statement(

@@ -66,7 +66,7 @@ package final class BodyPartitions: Sendable {
 
     /// The body of each `event` of a query, as `stored`. `offset 0` keeps PostgreSQL from joining whole tables: it looks each
     /// body up, in the one partition that can have it.
-    static let bodyOfEvent: SQL = """
+    package static let bodyOfEvent: SQL = """
         lateral (
           select event_body.body
           from subledger.event_body
@@ -82,6 +82,13 @@ package final class BodyPartitions: Sendable {
         "body_partitions_make",
         """
         select subledger.make_body_partitions($1::timestamptz, $2::integer)
+        """)
+
+    /// Makes the partition of a month like `2026-03`.
+    static let makeOf = Statement(
+        "body_partitions_make_of",
+        """
+        select subledger.make_body_partitions(($1 || '-01')::timestamp at time zone 'UTC', 0)
         """)
 
     private static let count = Statement(

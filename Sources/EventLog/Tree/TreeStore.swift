@@ -31,7 +31,9 @@ package struct TreeStore: Sendable {
     }
 
     /// The log of the same connection.
-    package var audit: LogAudit { LogAudit(connection: connection) }
+    package var audit: LogAudit { audit(with: .none) }
+
+    package func audit(with archive: BodyArchive) -> LogAudit { LogAudit(connection: connection, archive: archive) }
 
     /// All streams, in order of app and environment.
     package func streams() async throws(PostgresError) -> [TreeStream] {

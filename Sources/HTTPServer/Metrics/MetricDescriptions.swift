@@ -48,6 +48,8 @@ enum MetricDescriptions {
         "subledger_defects_total": "Fields that could not be read.",
         "subledger_delivery_audit_days_open": "Days whose deliveries could not be audited when they were last due.",
         "subledger_delivery_lag_seconds": "Time from the event at the store to its receipt.",
+        "subledger_archive_files_missing": "Archive files that are not in the folder, or have another length.",
+        "subledger_archive_files_stale": "Archive files that were replaced or restored and are still there.",
         "subledger_body_partitions_ahead": "Months after this one that have a partition for the bodies of events.",
         "subledger_notification_queue_usage": "Part of PostgreSQL's notification queue that is in use, from 0 to 1.",
         "subledger_notifications_refused_total": "Rejected notifications.",

@@ -16,6 +16,7 @@ package final class OutboundDelivery: Sendable {
     private let log: DeliveryLog
     private let changes: ChangeReader
     private let pool: PostgresPool
+    private let archive: BodyArchive
     private let changeSignal: ChangeSignal
     private let eventSignal: ChangeSignal
     private let leadership: StreamLeadership
@@ -29,6 +30,7 @@ package final class OutboundDelivery: Sendable {
 
     /// - Parameters:
     ///   - pool: With the rights of `subledger_poller`.
+    ///   - archive: Where the bodies of past months are.
     ///   - changes: Reads the change feed.
     ///   - changeSignal: Hears of changes; others run it.
     ///   - eventSignal: Hears of events; this runs it.
@@ -37,7 +39,8 @@ package final class OutboundDelivery: Sendable {
     ///   - keyFile: Nil if no key is configured: messages that need one fail.
     ///   - random: Returns numbers from 0 up to but excluding 1, for the pauses after failures.
     package init(
-        pool: PostgresPool, changes: ChangeReader, changeSignal: ChangeSignal, eventSignal: ChangeSignal,
+        pool: PostgresPool, archive: BodyArchive = .none, changes: ChangeReader, changeSignal: ChangeSignal,
+        eventSignal: ChangeSignal,
         leadership: StreamLeadership, forwards: [Forward] = [], keyFile: WebhookKeyFile?,
         settings: EndpointClientSettings, clock: StoreClock, plan: RetryPlan = .standard,
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
@@ -45,6 +48,7 @@ package final class OutboundDelivery: Sendable {
     ) {
         log = DeliveryLog(pool: pool)
         self.pool = pool
+        self.archive = archive
         self.changes = changes
         self.changeSignal = changeSignal
         self.eventSignal = eventSignal
@@ -138,7 +142,7 @@ package final class OutboundDelivery: Sendable {
                 await EndpointDelivery(task, source, client, place: place, context).run()
             case .events:
                 let source = EventFeed(
-                    pool: pool, signal: eventSignal, endpoint: task.endpoint, streamId: task.streamId)
+                    pool: pool, archive: archive, signal: eventSignal, endpoint: task.endpoint, streamId: task.streamId)
                 await EndpointDelivery(task, source, client, place: place, context).run()
             }
         }

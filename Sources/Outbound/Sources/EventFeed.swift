@@ -8,6 +8,8 @@ import Subscriptions
 struct EventFeed: MessageSource {
     /// Has the rights of `subledger_poller`.
     let pool: PostgresPool
+    /// Where the bodies of past months are: an operator can ask for their delivery.
+    let archive: BodyArchive
     /// Hears of events.
     let signal: ChangeSignal
     let endpoint: Endpoint
@@ -17,37 +19,61 @@ struct EventFeed: MessageSource {
     static let pushed = ["apple-v1", "apple-v2", "google-rtdn"]
 
     func page(after number: Int64, limit: Int) async throws(ReadError) -> MessagePage {
-        try await pool.read(
+        let found = try await pool.read(
             Statements.page, [Parameter(streamId), Parameter(number), Parameter(Int64(limit))],
             within: Limits.databaseWaitMax
-        ) { rows throws(PostgresError) in
-            var messages: [SourceMessage] = []
-            var through = number
-            for row in rows {
-                through = try row.value(at: 0)
-                if let message = try message(row) { messages.append(message) }
-            }
-            return MessagePage(messages: messages, through: through)
+        ) { rows throws(PostgresError) in try rows.map { row throws(PostgresError) in try FoundEvent(row) } }
+        var messages: [SourceMessage] = []
+        for event in found {
+            if let message = try message(event) { messages.append(message) }
         }
+        return MessagePage(messages: messages, through: found.last?.position ?? number)
     }
 
     func message(_ number: Int64) async throws(ReadError) -> SourceMessage? {
         try await page(after: number - 1, limit: 1).messages.first { $0.number == number }
     }
 
-    private func message(_ row: Row) throws(PostgresError) -> SourceMessage? {
-        let source: String = try row.value(at: 1)
-        let body: [UInt8]? = try row.optional(at: 4)
+    private func message(_ event: FoundEvent) throws(ReadError) -> SourceMessage? {
+        guard Self.pushed.contains(event.source), (endpoint.kinds ?? Self.pushed).contains(event.source) else {
+            return nil
+        }
+        var body = event.body
+        if body == nil, let files = event.files {
+            do throws(DamagedBody) {
+                body = try archive.evidence(at: event.position, in: files, digest: event.digest) ?? []
+            } catch {
+                throw ReadError.damaged(detail: "position \(event.position): \(error)")
+            }
+        }
         // An empty one was erased, and is meant to be gone.
-        guard Self.pushed.contains(source), body?.isEmpty != true,
-            (endpoint.kinds ?? Self.pushed).contains(source)
-        else { return nil }
-        let position: Int64 = try row.value(at: 0)
-        let check: String = try row.value(at: 3)
-        let id = "evt_\(streamId)_\(position)_\(check)_\(endpoint.id)"
+        guard body?.isEmpty != true else { return nil }
+        let id = "evt_\(streamId)_\(event.position)_\(event.check)_\(endpoint.id)"
         return SourceMessage(
-            number: position, line: try row.value(at: 2), id: id,
+            number: event.position, line: event.line, id: id,
             headers: [("content-type", "application/json"), ("webhook-id", id)], body: body ?? [], isLost: body == nil)
+    }
+
+    private struct FoundEvent {
+        let position: Int64
+        let source: String
+        let line: String
+        let check: String
+        /// Nil if it is not in the database; empty if it was erased.
+        let body: [UInt8]?
+        /// The archive files that can have it.
+        let files: String?
+        let digest: [UInt8]
+
+        init(_ row: Row) throws(PostgresError) {
+            position = try row.value(at: 0)
+            source = try row.value(at: 1)
+            line = try row.value(at: 2)
+            check = try row.value(at: 3)
+            body = try row.optional(at: 4)
+            files = try row.optional(at: 5)
+            digest = try row.value(at: 6)
+        }
     }
 
     func mark() async -> ChangeSignal.Mark { await signal.mark(of: streamId) }
@@ -66,15 +92,19 @@ struct EventFeed: MessageSource {
                 facts #>> '{transactions,0,originalTransactionId}', facts #>> '{renewals,0,originalTransactionId}',
                 facts #>> '{purchases,0,purchaseToken}', position::text
               ),
-              left(encode(chain, 'hex'), 8),
-              case when source in ('apple-v1', 'apple-v2', 'google-rtdn') then
-                subledger.event_body(stream_id, position)
-              end
-            from subledger.event
-            where stream_id = $1
-              and position > $2
+              left(encode(chain, 'hex'), 8), subledger.rebuilt_body(stream_id, stored.body), archived.files, body_sha256
+            from (
+              select stream_id, position, received_at, source, facts, chain, body_sha256,
+                source in ('apple-v1', 'apple-v2', 'google-rtdn') as is_pushed
+              from subledger.event
+              where stream_id = $1
+                and position > $2
+              order by position
+              limit $3
+            ) as event
+            left join \(BodyPartitions.bodyOfEvent) on is_pushed
+            left join \(BodyArchive.filesOfEvent) on is_pushed and stored.body is null
             order by position
-            limit $3
             """)
     }
 }

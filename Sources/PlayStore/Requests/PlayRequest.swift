@@ -52,6 +52,14 @@ package struct PlayRequest: Sendable, Hashable {
         PlayRequest(package, "orders/\(PercentEncoding.encoded(orderId))", .orders)
     }
 
+    /// Several orders, at most 1,000. If Google does not know one of them, it answers about none.
+    ///
+    /// - Source: Google, "Method: orders.batchget".
+    package static func orders(_ orderIds: [String], of package: String) -> PlayRequest {
+        let query = orderIds.map { "orderIds=\(PercentEncoding.encoded($0))" }.joined(separator: "&")
+        return PlayRequest(package, "orders:batchGet?\(query)", .orders)
+    }
+
     /// Acknowledges a subscription purchase, which Google refunds after three days otherwise. Only after the customer has
     /// what was bought, and never a pending one.
     ///

@@ -12,26 +12,49 @@ package struct UnconfiguredProduct: Sendable, Hashable {
     package let purchases: Int64
 }
 
+/// What the configuration of a product does not say.
+struct ProductGap: Sendable, Hashable {
+    let productId: String
+    let gap: ConfigurationGap
+}
+
 /// Finds products whose purchases need what their configuration does not say. It reads the database at regular intervals,
-/// so the rows of other projectors count too.
+/// so the rows of other projectors count too, and as soon as this projector has written a purchase of another such product.
 actor GapWatch {
     private let pool: PostgresPool
+    private let pause: Duration
     private let logger: Logger
     private let gauge = Gauge(label: "subledger_products_unconfigured")
     private(set) var products: [UnconfiguredProduct] = []
+    private let (occasions, occasion) = AsyncStream.makeStream(of: Void.self, bufferingPolicy: .bufferingNewest(1))
 
-    init(pool: PostgresPool, logger: Logger) {
+    init(pool: PostgresPool, pause: Duration = Limits.gapPause, logger: Logger) {
         self.pool = pool
+        self.pause = pause
         self.logger = logger
         gauge.record(0)
     }
 
-    /// Looks at regular intervals until its task is cancelled.
+    /// Looks at regular intervals, and when it is told about another product, until its task is cancelled.
     func run() async {
-        while !Task.isCancelled {
-            await look()
-            try? await Task.sleep(for: Limits.gapPause)
+        await withTaskGroup(of: Void.self) { group in
+            group.addTask { [occasion, pause] in
+                while !Task.isCancelled {
+                    occasion.yield()
+                    try? await Task.sleep(for: pause)
+                }
+            }
+            for await _ in occasions { await look() }
+            group.cancelAll()
         }
+    }
+
+    /// Looks soon unless the products with a gap are known. Call it after their purchases were committed.
+    func note(app: String, environment: String, _ gaps: Set<ProductGap>) {
+        guard products.count < Limits.gapProductsMax else { return }
+        let known = products.filter { $0.app == app && $0.environment == environment }
+            .map { ProductGap(productId: $0.productId, gap: $0.gap) }
+        if !gaps.isSubset(of: known) { occasion.yield() }
     }
 
     /// A failure keeps what was found last: the projector reports that the database fails.

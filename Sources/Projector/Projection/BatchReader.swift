@@ -30,6 +30,8 @@ struct FoldedBatch: Sendable {
     let holders: TransactionHolders
     /// In order of position.
     let notices: [CustomerNotice]
+    /// Of the products of the subscriptions.
+    let gaps: Set<ProductGap>
 }
 
 /// Reads events and subscriptions, and folds the events into the subscriptions. Writes nothing.
@@ -122,7 +124,17 @@ struct BatchReader: Sendable {
                 differences: zip(folded, subscriptions).compactMap { state, subscription in
                     SubscriptionDifference(
                         from: state.written, to: subscription, of: state, after: page.start)
-                }, holders: new, notices: notices(page.events, folded)))
+                }, holders: new, notices: notices(page.events, folded),
+                gaps: gaps(subscriptions)))
+    }
+
+    private func gaps(_ subscriptions: [Subscription]) -> Set<ProductGap> {
+        var gaps: Set<ProductGap> = []
+        for resolved in subscriptions.lazy.flatMap(\.transactions) {
+            guard let gap = resolved.gap else { continue }
+            gaps.insert(ProductGap(productId: resolved.transaction.productId ?? "", gap: gap))
+        }
+        return gaps
     }
 
     /// What the events say about customers besides their facts.

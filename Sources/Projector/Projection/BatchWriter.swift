@@ -13,6 +13,8 @@ struct BatchWriter: Sendable {
     let onSharedTokens: @Sendable (Int) -> Void
     /// See ``StreamProjector/onNotices``.
     let onNotices: @Sendable ([CustomerNotice]) -> Void
+    /// See ``StreamProjector/onGaps``.
+    var onGaps: @Sendable (Set<ProductGap>) async -> Void = { _ in }
 
     /// The stream's current checkpoint. Creates its row if the stream is new.
     func checkpoint() async -> ProjectionOutcome<Checkpoint> {
@@ -63,7 +65,10 @@ struct BatchWriter: Sendable {
                         expected, to: batch.position, by: expected.rowProducts, connection),
                     newlySharedTokens: applied.newlySharedTokens))
         }
-        if case .success(.some) = written, tables == .live, !batch.notices.isEmpty { onNotices(batch.notices) }
+        if case .success(.some) = written, tables == .live {
+            if !batch.notices.isEmpty { onNotices(batch.notices) }
+            if !batch.gaps.isEmpty { await onGaps(batch.gaps) }
+        }
         return report(written)
     }
 

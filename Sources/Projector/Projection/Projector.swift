@@ -25,6 +25,9 @@ package struct Projector: Sendable {
 
     /// How long a stream may stay at one position while events wait before it is reported as stalled.
     package static let stallAfter = Limits.stallAfter
+    /// How long the projector waits between two looks for products that are not configured, unless it writes a purchase of
+    /// one.
+    package static let gapPause = Limits.gapPause
 
     /// - Parameters:
     ///   - ownership: The ownership rules of the configured apps, by bundle id. They are recorded in the database when
@@ -33,11 +36,12 @@ package struct Projector: Sendable {
     ///     is not among them and one of its apps is in `ownership`.
     ///   - checks: When the subscriptions of these apps are checked; recorded in the same way.
     ///   - stallAfter: See ``stallAfter``.
+    ///   - gapPause: See ``gapPause``.
     ///   - now: Decides when the beginning or end of a period is published.
     package init(
         pool: PostgresPool, listener: ConnectionConfiguration, ownership: [String: OwnershipRules] = [:],
         joins: [(String, String)] = [], checks: [String: CheckPolicy] = [:], stallAfter: Duration = Self.stallAfter,
-        now: @escaping @Sendable () -> Instant, logger: Logger
+        gapPause: Duration = Self.gapPause, now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         self.pool = pool
         self.listener = listener
@@ -47,7 +51,7 @@ package struct Projector: Sendable {
         self.joins = joins.flatMap { one, other in [(app: one, joinedApp: other), (app: other, joinedApp: one)] }
         self.checks = checks
         watch = StallWatch(pool: pool, stallAfter: stallAfter, now: now, logger: logger)
-        gaps = GapWatch(pool: pool, logger: logger)
+        gaps = GapWatch(pool: pool, pause: gapPause, logger: logger)
     }
 
     /// The products whose purchases need what their configuration does not say, as of the last look. Empty unless the
@@ -278,6 +282,7 @@ package struct Projector: Sendable {
                         ])
                 }
             },
+            onGaps: { [gaps] found in await gaps.note(app: app, environment: environment, found) },
             onRefold: { [logger] checkpoint in
                 logger.notice(
                     "computing all rows again",

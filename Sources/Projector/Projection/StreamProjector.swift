@@ -18,6 +18,9 @@ struct StreamProjector: Sendable {
     var onSharedTokens: @Sendable (Int) -> Void = { _ in }
     /// Called with what events say about customers besides their facts, after the commit of each batch that has some.
     var onNotices: @Sendable ([CustomerNotice]) -> Void = { _ in }
+    /// Called with the products whose purchases need what their configuration does not say, after the commit of each batch
+    /// with such purchases.
+    var onGaps: @Sendable (Set<ProductGap>) async -> Void = { _ in }
 
     /// Called before all rows are computed again from their facts.
     var onRefold: @Sendable (Checkpoint) -> Void = { _ in }
@@ -96,7 +99,7 @@ struct StreamProjector: Sendable {
     private var writer: BatchWriter {
         BatchWriter(
             pool: pool, streamId: streamId, tables: tables, now: now, onSharedTokens: onSharedTokens,
-            onNotices: onNotices)
+            onNotices: onNotices, onGaps: onGaps)
     }
 }
 

@@ -6,6 +6,10 @@ import Postgres
 package struct EventRecord: Sendable {
     package let event: StoredEvent
     package let bodySHA256: String
+    /// Where the body is: `database`, `archive`, `erased`, `wrong_time` or `missing`.
+    package let bodyPlace: String
+    /// The archive file that has the body, or what is left of it; nil without one.
+    package let archiveFile: String?
     /// Nil if no certificates signed it.
     package let chainId: String?
     /// The result of the revocation check when it was received; nil if there was none.
@@ -70,6 +74,7 @@ extension ConsoleReader {
         guard let event = try await events([position], in: stream).first else { return nil }
         let key = [Parameter(stream.streamId), Parameter(position)]
         let proof = try await rows(Self.proof, key)
+        let places = try await rows(Self.place, key)
         let verdicts = try await rows(Self.verdicts, key)
         let conflicts = try await rows(Self.conflicts, key)
         let changes = try await rows(Self.changes, key + [Parameter(Int64(Limits.changesShownMax))])
@@ -78,6 +83,8 @@ extension ConsoleReader {
             guard let row = proof.first else { return nil }
             return EventRecord(
                 event: event, bodySHA256: Hex.text(try row.value(at: 0)),
+                bodyPlace: try places.first?.value(at: 0) ?? "missing",
+                archiveFile: try places.first?.optional(at: 1) ?? nil,
                 chainId: try row.optional([UInt8].self, at: 1).map { Hex.text($0) },
                 revocation: try row.optional(at: 2),
                 verdicts: try Self.all(verdicts) { row throws(PostgresError) in
@@ -150,6 +157,13 @@ extension ConsoleReader {
         from subledger.event
         where stream_id = $1
           and position = $2
+        """)
+
+    private static let place = Statement(
+        "console_event_place",
+        """
+        select place, file
+        from subledger.body_place($1, $2)
         """)
 
     private static let verdicts = Statement(

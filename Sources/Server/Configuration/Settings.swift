@@ -41,6 +41,20 @@ package struct DatabaseFlags: ParsableArguments {
     }
 }
 
+/// The flag of the commands that read or write archive files.
+package struct ArchiveFlags: ParsableArguments {
+    @Option(
+        help: ArgumentHelp(
+            "Folder of the archive files with bodies of past months. [SUBLEDGER_ARCHIVE_FOLDER]", valueName: "folder"))
+    package var archiveFolder: String?
+
+    package init() {}
+
+    package var values: [AbsoluteConfigKey: ConfigValue] {
+        settings([(["archive", "folder"], archiveFolder)])
+    }
+}
+
 package func settings(_ flags: [(key: [String], value: String?)]) -> [AbsoluteConfigKey: ConfigValue] {
     var values: [AbsoluteConfigKey: ConfigValue] = [:]
     for flag in flags {
@@ -124,6 +138,11 @@ package struct Settings {
         let environment = ProcessInfo.processInfo.environment
         if let base = environment["XDG_DATA_HOME"], !base.isEmpty { return "\(base)/subledger" }
         return "\(environment["HOME"] ?? NSHomeDirectory())/.local/share/subledger"
+    }
+
+    /// Where the bodies of past months are.
+    package var archive: BodyArchive {
+        BodyArchive(folder: text("archive.folder").map { URL(fileURLWithPath: $0).path })
     }
 
     /// The file of the head key, if one is configured.

@@ -14,6 +14,8 @@ package struct Database {
     package let durability: Durability.Settings
     /// Whether the tables are distributed over several nodes, see ``Distribution``.
     package let isDistributed: Bool
+    /// Where the bodies of past months are.
+    package let archive: BodyArchive
     /// See ``pool(for:logger:)``.
     let pools = SharedPools()
 
@@ -28,11 +30,14 @@ package struct Database {
         let report =
             report ?? { logger.notice("schema migration", metadata: ["schema.progress": "\($0)"]) }
         let basis = try settings.durabilityBasis()
-        if let owner = try named(settings) { return try await prepare(owner, basis, embedded: nil, report) }
+        if let owner = try named(settings) {
+            return try await prepare(owner, basis, embedded: nil, settings.archive, report)
+        }
         let server = try await startServer(folder: settings.dataFolder, logger: logger)
         do {
             try await server.createDatabase(embeddedName)
-            return try await prepare(server.configuration(database: embeddedName), basis, embedded: server, report)
+            return try await prepare(
+                server.configuration(database: embeddedName), basis, embedded: server, settings.archive, report)
         } catch {
             await server.stop()
             throw error
@@ -62,11 +67,11 @@ package struct Database {
     ) async throws -> Value {
         let basis = try settings.durabilityBasis()
         if let owner = try named(settings) {
-            return try await command(try await existing(owner, basis, embedded: nil))
+            return try await command(try await existing(owner, basis, embedded: nil, settings.archive))
         }
         let folder = settings.dataFolder
         if let owner = await EmbeddedServer.running(folder: folder, database: embeddedName) {
-            return try await command(try await existing(owner, basis, embedded: nil))
+            return try await command(try await existing(owner, basis, embedded: nil, settings.archive))
         }
         guard EmbeddedServer.hasCluster(folder: folder) else {
             throw SettingError(
@@ -75,7 +80,7 @@ package struct Database {
         let server = try await startServer(folder: folder, logger: logger)
         do {
             let owner = server.configuration(database: embeddedName)
-            let value = try await command(try await existing(owner, basis, embedded: server))
+            let value = try await command(try await existing(owner, basis, embedded: server, settings.archive))
             await server.stop()
             return value
         } catch {
@@ -108,19 +113,19 @@ package struct Database {
     }
 
     private static func existing(
-        _ owner: ConnectionConfiguration, _ basis: Durability.Basis, embedded: EmbeddedServer?
+        _ owner: ConnectionConfiguration, _ basis: Durability.Basis, embedded: EmbeddedServer?, _ archive: BodyArchive
     ) async throws -> Database {
         try await withConnection(owner) { connection in
             let durability = try await Durability.check(connection, basis)
             try await Schema.check(connection)
             return Database(
                 owner: owner, embedded: embedded, outcome: .upToDate, durability: durability,
-                isDistributed: try await Distribution.isInUse(connection))
+                isDistributed: try await Distribution.isInUse(connection), archive: archive)
         }
     }
 
     private static func prepare(
-        _ owner: ConnectionConfiguration, _ basis: Durability.Basis, embedded: EmbeddedServer?,
+        _ owner: ConnectionConfiguration, _ basis: Durability.Basis, embedded: EmbeddedServer?, _ archive: BodyArchive,
         _ report: @escaping @Sendable (MigrationProgress) -> Void
     ) async throws -> Database {
         try await withConnection(owner) { connection in
@@ -134,7 +139,7 @@ package struct Database {
             }
             return Database(
                 owner: owner, embedded: embedded, outcome: outcome, durability: durability,
-                isDistributed: try await Distribution.isInUse(connection))
+                isDistributed: try await Distribution.isInUse(connection), archive: archive)
         }
     }
 

@@ -10,12 +10,16 @@ package struct AppenderServices {
     let service: AppenderService
     let durability: DurabilityWatch
     let partitions: BodyPartitions
+    let archive: ArchiveWatch
 
     package var appender: Appender { service.appender }
 
     /// The conditions that must be ok to store events.
     var health: [HealthCheck] {
-        [.appending(appender), .durability(durability), .notificationQueue(durability), .bodies(partitions)]
+        [
+            .appending(appender), .durability(durability), .notificationQueue(durability), .bodies(partitions),
+            .archive(archive),
+        ]
     }
 
     /// - Returns: Nil for a process that appends nothing: a projector, or a reader that cannot append.
@@ -43,6 +47,7 @@ package struct AppenderServices {
         // A database that was restored from an old backup has none for this month.
         await partitions.make()
         return AppenderServices(
-            service: AppenderService(appender: appender), durability: durability, partitions: partitions)
+            service: AppenderService(appender: appender), durability: durability, partitions: partitions,
+            archive: ArchiveWatch(pool: pool, archive: database.archive, logger: logger))
     }
 }

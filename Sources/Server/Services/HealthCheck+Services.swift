@@ -44,6 +44,14 @@ extension HealthCheck {
         }
     }
 
+    /// Checks whether each archive file is where it should be. Nobody notices a lost one for years.
+    static func archive(_ watch: ArchiveWatch) -> HealthCheck {
+        HealthCheck(name: "archive") {
+            guard let problem = watch.figures?.problem else { return .ok }
+            return .degraded(problem)
+        }
+    }
+
     /// Checks whether a stream is stalled. A stalled stream does not stop the receiver, so the process stays ready.
     static func projection(_ projector: Projector) -> HealthCheck {
         HealthCheck(name: "projection") {

@@ -28,7 +28,7 @@ package struct OutboundServices {
         let poller = database.pool(for: .asking, logger: logger)
         let reader = database.pool(for: .background, logger: logger)
         delivery = OutboundDelivery(
-            pool: poller, changes: ChangeReader(pool: reader),
+            pool: poller, archive: database.archive, changes: ChangeReader(pool: reader),
             changeSignal: changes,
             eventSignal: events,
             leadership: StreamLeadership(elector, for: .endpoints), forwards: settings.forwards,

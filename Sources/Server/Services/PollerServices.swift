@@ -29,7 +29,8 @@ package struct PollerServices {
         }
         let pool = database.pool(for: .asking, logger: logger)
         let checker = Checker(
-            apps: apps, store: store, verifier: verifier, pool: pool, appender: appender, logger: logger)
+            apps: apps, store: store, verifier: verifier, pool: pool, archive: database.archive, appender: appender,
+            logger: logger)
         let deliveries = DeliveryLog(pool: pool)
         audits = verifier.map { verifier in
             DeliveryAudits(
@@ -73,12 +74,13 @@ extension ConsumptionSender {
 extension Checker {
     /// - Parameter pool: With the rights of `subledger_poller`.
     package init(
-        apps: [App], store: StoreServices, verifier: NotificationVerifier?, pool: PostgresPool, appender: Appender,
-        logger: Logger
+        apps: [App], store: StoreServices, verifier: NotificationVerifier?, pool: PostgresPool, archive: BodyArchive,
+        appender: Appender, logger: Logger
     ) {
         self.init(
             client: store.client, api: verifier.map { (store.api, $0) }, apps: apps, queue: CheckQueue(pool: pool),
-            log: LogReader(pool: pool), histories: HistoryLog(pool: pool), handIns: HandInLog(pool: pool),
-            subscriptions: SubscriptionReader(pool: pool), appender: appender, clock: store.clock, logger: logger)
+            log: LogReader(pool: pool, archive: archive), histories: HistoryLog(pool: pool),
+            handIns: HandInLog(pool: pool), subscriptions: SubscriptionReader(pool: pool), appender: appender,
+            clock: store.clock, logger: logger)
     }
 }

@@ -159,6 +159,7 @@ package struct Server {
             readerWatch,
             RunService(appending?.durability) { await $0.run() },
             RunService(appending?.partitions) { await $0.run() },
+            RunService(appending?.archive) { await $0.run() },
             RunService(projector?.projector) { await $0.run() },
             RunService(trees) { await $0.run() },
             appending?.service,

@@ -63,6 +63,10 @@ package func reportingFailures(of program: String = "subledger", _ command: () a
         throw fail("\(error): see the runbook", .failure)
     } catch let error as EvidenceReader.Refusal {
         throw fail("\(error)", error.isDamage ? .failure : .dataError)
+    } catch let error as BodyArchiver.Failure {
+        throw fail("\(error)", error.exitCode)
+    } catch let error as ArchiveError {
+        throw fail("\(error)", error.exitCode)
     } catch let error as EndpointRefusal {
         throw fail("\(error)", error.exitCode)
     } catch let error as WebhookKeyFile.Problem {
@@ -79,6 +83,26 @@ package func reportingFailures(of program: String = "subledger", _ command: () a
         throw fail("interrupted", .interrupted)
     } catch {
         throw fail("\(error)", .failure)
+    }
+}
+
+extension BodyArchiver.Failure {
+    fileprivate var exitCode: ExitCode {
+        switch self {
+        case .busy, .needed, .swept, .inUse: .unavailable
+        case .monthNotOver: .validationFailure
+        case .distributed, .folderIsOther: .configurationError
+        case .damaged, .stray, .notArchived, .readBack: .dataError
+        }
+    }
+}
+
+extension ArchiveError {
+    fileprivate var exitCode: ExitCode {
+        switch problem {
+        case .missing, .unreadable, .unwritable: .unavailable
+        case .damaged, .other: .dataError
+        }
     }
 }
 

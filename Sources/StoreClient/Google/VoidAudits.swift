@@ -7,7 +7,7 @@ import Readers
 import Subscriptions
 
 /// Compares the log with Google Play's list of voided purchases once a day: Google does not announce every void by a
-/// notification, and a notification may be lost.
+/// notification, and a notification may be lost. Then compares the orders of recent purchases, see ``OrderAudit``.
 ///
 /// Any number of processes may run one: one of them compares.
 package struct VoidAudits: Sendable {
@@ -17,6 +17,7 @@ package struct VoidAudits: Sendable {
     private let asker: PurchaseAsker
     private let appender: Appender
     private let leadership: StreamLeadership
+    private let orders: OrderAudit
     private let apps: [GoogleApp]
     private let clock: StoreClock
     /// An app without a comparison is late from then on.
@@ -46,9 +47,10 @@ package struct VoidAudits: Sendable {
         started = clock.date()
         self.logger = logger
         self.apps = apps.filter { $0.credentials != nil && $0.polling }
+        let news = NewsAppender(log: log, subscriptions: subscriptions, appender: appender)
+        orders = OrderAudit(client: client, queue: queue, news: news, clock: clock, logger: logger)
         asker = PurchaseAsker(
-            client: client, queue: queue, appender: appender,
-            news: NewsAppender(log: log, subscriptions: subscriptions, appender: appender),
+            client: client, queue: queue, appender: appender, news: news,
             links: PurchaseLinks(log: log, links: links, clock: clock), clock: clock, random: random,
             metrics: PurchaseMetrics(apps: self.apps.map(\.packageName), factory: factory), logger: logger)
         found = Counter(label: "subledger_google_voids_found_total", factory: factory)
@@ -87,8 +89,10 @@ package struct VoidAudits: Sendable {
                 continue
             }
             guard !Task.isCancelled else { break }
+            let isDaily = last.map { $0.auditedAt.duration(to: now) >= Limits.voidAuditInterval } ?? true
             if let audit = try await audit(app, after: last, at: now, &rowsOpen) {
                 audits.append(audit)
+                if isDaily { try await orders.compare(app, at: now) }
             } else {
                 oldest = max(oldest, (last?.auditedAt ?? started).duration(to: now))
             }

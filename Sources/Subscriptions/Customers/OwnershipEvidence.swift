@@ -160,7 +160,7 @@ extension SubscriptionFacts {
         var ties = left.ties
         for (_, move) in moves {
             guard let key = CustomerKey(stated: .subscription, move.transaction.originalTransactionId) else { continue }
-            ties[key] = min(ties[key] ?? move.statement.position, move.statement.position)
+            ties[key] = min(ties[key] ?? move.position, move.position)
         }
         return OwnershipEvidence(
             subscription: left.subscription, purchases: left.purchases, ties: ties,

@@ -101,7 +101,7 @@ extension AppliedRule {
         AppliedRule(
             .movedTo, transactionId: move.transaction.transactionId, productId: move.transaction.productId,
             period: Self.range(move.transaction.purchaseDate, move.transaction.expiresDate),
-            at: move.statement.statedAt, positions: [move.statement.position],
+            at: move.at, positions: [move.position],
             key: CustomerKey(.subscription, move.transaction.originalTransactionId))
     }
 

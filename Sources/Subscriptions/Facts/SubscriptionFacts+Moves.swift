@@ -73,9 +73,35 @@ extension SubscriptionFacts {
 
     /// A purchase that a later statement reports under another subscription.
     struct Move: Sendable, Hashable {
-        let transaction: Transaction
-        /// The latest statement.
-        let statement: Statement
+        /// As the latest statement has it.
+        fileprivate(set) var transaction: Transaction
+        /// When the purchase was first reported there, after it was last reported elsewhere.
+        fileprivate(set) var at: Instant
+        /// The position of the event that reported it there first.
+        fileprivate(set) var position: Int64
+        /// When the purchase was last reported under a subscription that is not this one.
+        fileprivate let elsewhere: Instant
+        fileprivate var lastStatedAt: Instant
+
+        fileprivate init(_ transaction: Transaction, _ statement: Statement, after former: Move?) {
+            self.transaction = transaction
+            elsewhere = former?.lastStatedAt ?? .earliest
+            at = Self.first(statement, after: elsewhere)
+            position = statement.position
+            lastStatedAt = statement.statedAt
+        }
+
+        /// Adds the next statement with the same subscription.
+        fileprivate mutating func add(_ transaction: Transaction, _ statement: Statement) {
+            self.transaction = transaction
+            lastStatedAt = statement.statedAt
+            let first = Self.first(statement, after: elsewhere)
+            if first < at { (at, position) = (first, statement.position) }
+        }
+
+        private static func first(_ statement: Statement, after elsewhere: Instant) -> Instant {
+            statement.firstStatedAt >= elsewhere ? statement.firstStatedAt : statement.statedAt
+        }
     }
 
     fileprivate func addReports(about transactionId: String, to reports: inout Reports) {
@@ -96,7 +122,13 @@ extension SubscriptionFacts {
         }
         var latest: [String: Move] = [:]
         for (transaction, statement) in orderedTransactions {
-            latest[transaction.value.transactionId] = Move(transaction: transaction.value, statement: statement)
+            let transaction = transaction.value
+            let known = latest[transaction.transactionId]
+            if known?.transaction.originalTransactionId == transaction.originalTransactionId {
+                latest[transaction.transactionId]?.add(transaction, statement)
+            } else {
+                latest[transaction.transactionId] = Move(transaction, statement, after: known)
+            }
         }
         return latest.filter { $0.value.transaction.originalTransactionId != originalTransactionId }
     }

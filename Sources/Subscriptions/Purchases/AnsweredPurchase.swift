@@ -15,8 +15,8 @@ package struct AnsweredPurchase: Sendable, Hashable {
 
     /// What an answer shows, and the orders to ask about because it does not show when their periods began: those that
     /// were charged between this answer and the one before, and the one that ended account hold or a pause; and the newest
-    /// one, if an offer lowered its price, which the answer does not show either. Of one-time
-    /// products also the order that paid for them, since the answer shows no price. Google does not tell when an amount is
+    /// one, if an offer lowered its price, which the answer does not show either. Of prepaid plans and one-time products also
+    /// the order that paid for them, since the answer shows no price. Google does not tell when an amount is
     /// paid back, so the newest order is asked about again whenever the state changes or something was voided.
     ///
     /// - Parameters:
@@ -52,9 +52,11 @@ package struct AnsweredPurchase: Sendable, Hashable {
 }
 
 extension PurchaseSnapshot.Item {
-    /// Whether an offer can have lowered the price that was paid, so that only the order has it.
+    /// Whether only the order has the price that was paid: an offer can have lowered it, and that of a prepaid plan is in no
+    /// answer.
     fileprivate var hidesPrice: Bool {
-        switch phase {
+        if isPrepaid { return true }
+        return switch phase {
         case "BASE_PRICE", "FREE_TRIAL": false
         case nil: offerId != nil
         default: true

@@ -10,6 +10,10 @@ package struct VerificationOutcome: Sendable {
     package var events: Int64 = 0
     /// How many of the events have no body because an operator erased it. Their digests were checked, and nothing else.
     package var erased: Int64 = 0
+    /// How many of the bodies are in archive files.
+    package var archived: Int64 = 0
+    /// How many of the bodies were not checked, since their archive files could not be read.
+    package var unread: Int64 = 0
     package var subscriptions: Int64 = 0
 
     /// More say nothing that a person could use, and a damaged table would have millions.

@@ -19,16 +19,42 @@ package struct LogVerifier {
         var walk = ChainWalk(stream, heads: heads.signed, roots: roots)
         let erasures = ErasedPositions(try await audit.erasures(of: stream))
         outcome.add(walk.start())
+        for file in try await audit.archiveFiles(of: stream) { outcome.add(finding(about: file)) }
         while true {
             let page = try await audit.page(of: stream, after: walk.position)
             guard !page.isEmpty else { break }
             for finding in try await problems(page, &walk, erasures) { outcome.add(finding) }
             outcome.events += Int64(page.count)
             outcome.erased += Int64(page.count { erasures.excuse($0) })
+            outcome.archived += Int64(page.count { $0.isArchived || $0.isUnread })
+            outcome.unread += Int64(page.count { $0.isUnread && !erasures.excuse($0) })
             onProgress(outcome.events)
         }
         outcome.add(walk.end())
         outcome.add(try await audit.firstDamagedSubscription(of: stream).map { Finding(stream, row: $0) })
+    }
+
+    /// What is wrong with an archive file as a whole. Its bodies are checked with their events.
+    private func finding(about file: ListedArchive) -> Finding? {
+        switch file.state {
+        case .writing: return nil
+        case .removing:
+            return Finding(
+                stream, row: "archive file \(file.name) is to be removed: run `subledger archive --clean`")
+        case .kept: break
+        }
+        guard let folder = audit.archive.folder else {
+            return Finding(
+                stream,
+                row: "archive file \(file.name) of \(file.month) is not read, with \(file.bodies ?? 0) bodies: set "
+                    + "SUBLEDGER_ARCHIVE_FOLDER")
+        }
+        do throws(ArchiveError) {
+            _ = try file.open(in: folder)
+            return nil
+        } catch {
+            return Finding(stream, row: error.description)
+        }
     }
 
     /// What is wrong with the events of a page, in order.
@@ -69,8 +95,10 @@ package struct LogVerifier {
                     for index in stride(from: worker, to: events.count, by: width) {
                         let event = events[index]
                         // Without a body, nothing can be computed again. The chain is followed in any case.
+                        // For a file that cannot be read, the file is reported, and not each of its bodies.
                         let result =
-                            erasures.excuse(event) ? EventVerifier.Result() : await verifier.check(event)
+                            erasures.excuse(event) || event.isUnread
+                            ? EventVerifier.Result() : await verifier.check(event)
                         results.append((index, result))
                     }
                     return results
@@ -98,6 +126,6 @@ private struct ErasedPositions: Sendable {
 
     /// Whether the event has no body because it was erased.
     func excuse(_ event: AuditedEvent) -> Bool {
-        !event.hasBody && ranges.contains { $0.contains(event.position) }
+        event.isErasable && ranges.contains { $0.contains(event.position) }
     }
 }

@@ -47,6 +47,7 @@ struct EraseCommand: AsyncParsableCommand {
     @Flag(help: "Do not ask.")
     var yes = false
 
+    @OptionGroup var archive: ArchiveFlags
     @OptionGroup var database: DatabaseFlags
 
     func validate() throws {
@@ -61,30 +62,45 @@ struct EraseCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            let settings = Settings(flags: database.values)
+            let settings = Settings(flags: database.values.merging(archive.values) { first, _ in first })
             let key = CustomerKey(kind, customer)
             let environment = environment?.value ?? .production
             try await Database.withExisting(settings, logger: try settings.logger()) { database in
                 try await database.withOwner { connection in
-                    let erasure = Erasure(connection: connection)
-                    let progress = ProgressReport("erase", unit: "events")
-                    do {
-                        let scope = try await erasure.scope(of: key, app: app, environment: environment) {
-                            progress.update($0, of: $1)
+                    try await database.withOwner { listing in
+                        let erasure = Erasure(
+                            connection: connection, listing: listing, archive: database.archive)
+                        do {
+                            try await erase(key, environment, erasure)
+                        } catch let failure as Erasure.Failure {
+                            throw CommandProblem(failure.description, failure.exitCode)
                         }
-                        for part in scope.parts { show(part) }
-                        guard !dryRun, try isConfirmed() else { return }
-                        let order = Erasure.Order(
-                            now: { SystemClock.now() }, by: by ?? NSUserName(), reason: reason,
-                            random: (0..<16).map { _ in UInt8.random(in: .min ... .max) })
-                        for outcome in try await erasure.erase(key, app: app, environment: environment, order) {
-                            show(outcome)
-                        }
-                    } catch let failure as Erasure.Failure {
-                        throw CommandProblem(failure.description, failure == .behind ? .unavailable : .dataError)
                     }
                 }
             }
+        }
+    }
+
+    private func erase(_ key: CustomerKey, _ environment: Subscriptions.Environment, _ erasure: Erasure) async throws {
+        let progress = ProgressReport("erase", unit: "events")
+        let scope = try await erasure.scope(of: key, app: app, environment: environment) {
+            progress.update($0, of: $1)
+        }
+        for part in scope.parts { show(part) }
+        for file in try await erasure.archiveFiles(of: scope) { printError("archive file to write anew: \(file)") }
+        guard !dryRun, try isConfirmed() else { return }
+        let order = Erasure.Order(
+            now: { SystemClock.now() }, by: by ?? NSUserName(), reason: reason,
+            random: (0..<16).map { _ in UInt8.random(in: .min ... .max) })
+        for outcome in try await erasure.erase(key, app: app, environment: environment, order) {
+            show(outcome)
+        }
+        do {
+            try await erasure.removeReplacedFiles()
+        } catch let error as ArchiveError {
+            throw CommandProblem(
+                "the erasure is done, but a replaced file still has the bodies: \(error): run `subledger archive --clean`",
+                .unavailable)
         }
     }
 
@@ -129,5 +145,15 @@ struct EraseCommand: AsyncParsableCommand {
             writer.member("at", outcome.statement.at)
         }
         print(writer.text)
+    }
+}
+
+extension Erasure.Failure {
+    fileprivate var exitCode: ExitCode {
+        switch self {
+        case .behind, .busy: .unavailable
+        case .archived: .configurationError
+        default: .dataError
+        }
     }
 }

@@ -1,5 +1,6 @@
 import AppStore
 import ArgumentParser
+import EventLog
 import Foundation
 import Server
 import Subscriptions
@@ -8,7 +9,7 @@ struct Inspect: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Print decoded notification bodies and their verification result: one JSON object per line.",
         discussion: """
-            Works offline and without a database. Accepts V1 and V2 bodies, single signed objects (JWS) of \
+            Works offline, and without a database unless --position names an event of one. Accepts V1 and V2 bodies, single signed objects (JWS) of \
             notifications, transactions, renewal info and app transactions, signed data of devices as it is stored, \
             answers of verifyReceipt, and requests of operators. V1 bodies, answers and requests are not signed and are \
             shown unverified. Exit status 65 \
@@ -16,7 +17,13 @@ struct Inspect: AsyncParsableCommand {
             """)
 
     @Argument(help: ArgumentHelp("Files with one body each; - reads standard input.", valueName: "file"))
-    var files: [String]
+    var files: [String] = []
+
+    @Option(
+        help: ArgumentHelp(
+            "An event of the log instead of files, of --app and --environment; its body may be archived.",
+            valueName: "position"))
+    var position: Int64?
 
     @Option(
         help: ArgumentHelp(
@@ -40,6 +47,16 @@ struct Inspect: AsyncParsableCommand {
             """, valueName: "name"))
     var environment: ExpectedEnvironment?
 
+    @OptionGroup var archive: ArchiveFlags
+    @OptionGroup var database: DatabaseFlags
+
+    func validate() throws {
+        guard files.isEmpty != (position == nil) else { throw ValidationError("expected files, or --position.") }
+        guard position == nil || app != nil && environment != nil else {
+            throw ValidationError("--position requires --app and --environment.")
+        }
+    }
+
     func run() async throws {
         try await reportingFailures {
             var roots = RootCertificates.apple
@@ -60,7 +77,36 @@ struct Inspect: AsyncParsableCommand {
                     hasFailed = true
                 }
             }
+            if let position {
+                do {
+                    let result = try await inspection.inspect(try await body(at: position), "position \(position)")
+                    print(result.line)
+                    if let problem = result.problem { throw problem }
+                } catch let error where error is DamagedBody || error is UndecodableBody || error is any Rejection {
+                    printError("position \(position): \(error)")
+                    hasFailed = true
+                }
+            }
             if hasFailed { throw ExitCode.dataError }
+        }
+    }
+
+    /// The body of an event, wherever it is.
+    private func body(at position: Int64) async throws -> [UInt8] {
+        let settings = Settings(flags: database.values.merging(archive.values) { first, _ in first })
+        let key = StreamKey(app: app?.bundleId ?? "", environment: environment?.value ?? .production)
+        return try await Database.withExisting(settings, logger: try settings.logger()) { database in
+            // The projector's role is the least privileged one that can read bodies.
+            try await database.withConnection(.projector) { connection in
+                let audit = LogAudit(connection: connection, archive: database.archive)
+                guard let stream = try await audit.streams().first(where: { $0.key == key }) else {
+                    throw CommandProblem("the log has no such stream")
+                }
+                guard position > 0, let event = try await audit.page(of: stream, after: position - 1).first,
+                    event.position == position
+                else { throw CommandProblem("the log has no event at position \(position)") }
+                return try event.body()
+            }
         }
     }
 

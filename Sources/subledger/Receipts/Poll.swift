@@ -62,7 +62,7 @@ struct Poll: AsyncParsableCommand {
     private func check(_ session: StoreSession) async throws -> (Subscriptions.Environment, Checker.Checked)? {
         let checker = Checker(
             apps: [session.app], store: session.store, verifier: session.verifier, pool: session.poller,
-            appender: session.appender, logger: session.logger)
+            archive: session.archive, appender: session.appender, logger: session.logger)
         for candidate in environment.map({ [$0.value] }) ?? [.production, .sandbox] {
             if let checked = try await checker.checkNow(subscription, of: session.app, in: candidate) {
                 return (candidate, checked)

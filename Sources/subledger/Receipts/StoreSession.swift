@@ -45,6 +45,8 @@ struct StoreSession {
     let verifier: NotificationVerifier
     /// With the rights of `subledger_poller`.
     let poller: PostgresPool
+    /// Where the bodies of past months are.
+    let archive: BodyArchive
     let appender: Appender
     let logger: Logger
 
@@ -98,7 +100,7 @@ struct StoreSession {
                             app: app, store: store,
                             verifier: NotificationVerifier(
                                 apps: Apps([app]), signatures: SignatureVerifier(roots: roots)),
-                            poller: poller, appender: appender, logger: logger))
+                            poller: poller, archive: database.archive, appender: appender, logger: logger))
                 })
         } catch {
             result = .failure(error)

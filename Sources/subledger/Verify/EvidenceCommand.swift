@@ -44,6 +44,7 @@ struct EvidenceCommand: AsyncParsableCommand {
     @Option(help: ArgumentHelp("The file to write. [standard output]", valueName: "file"))
     var output = "-"
 
+    @OptionGroup var archive: ArchiveFlags
     @OptionGroup var key: HeadKeyFlags
     @OptionGroup var database: DatabaseFlags
 
@@ -55,7 +56,8 @@ struct EvidenceCommand: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            let settings = Settings(flags: database.values.merging(key.values) { first, _ in first })
+            let flags = key.values.merging(archive.values) { first, _ in first }
+            let settings = Settings(flags: database.values.merging(flags) { first, _ in first })
             let stream = StreamKey(app: app, environment: environment.value)
             let evidence = try await head == nil ? byTree(settings, stream) : byChain(settings, stream)
             var writer = JSONWriter()
@@ -78,7 +80,8 @@ struct EvidenceCommand: AsyncParsableCommand {
             var signed = given
             if signed == nil { signed = try await signer.checkpoint(of: tree, covering: position, in: store) }
             guard let signed else { throw EvidenceReader.Refusal.noEvent(position: position) }
-            return try await EvidenceReader(log: store.audit).evidence(at: position, checkpoint: signed)
+            return try await EvidenceReader(log: store.audit(with: settings.archive)).evidence(
+                at: position, checkpoint: signed)
         }
     }
 
@@ -94,7 +97,8 @@ struct EvidenceCommand: AsyncParsableCommand {
         return try await Database.withExisting(settings, logger: try settings.logger()) { database in
             // The projector's role is the least privileged one that can read bodies.
             try await database.withConnection(.projector) { connection in
-                try await EvidenceReader(log: LogAudit(connection: connection)).evidence(at: position, head: earlier)
+                try await EvidenceReader(log: LogAudit(connection: connection, archive: database.archive)).evidence(
+                    at: position, head: earlier)
             }
         }
     }

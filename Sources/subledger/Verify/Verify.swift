@@ -10,7 +10,7 @@ struct Verify: AsyncParsableCommand {
         abstract: "Verify that the log is complete and authentic, and that the projections match it.",
         discussion: """
             Checks every event for gaps in positions, its body digest, the columns derived from the body, and its \
-            signatures as of the signing time, offline. Then recomputes a sample of subscriptions, or all, and compares \
+            signatures as of the signing time, offline; bodies that were archived are read from their files. Then recomputes a sample of subscriptions, or all, and compares \
             them with the projections. With --head and --checkpoint, the log must also extend what was signed earlier. Changes nothing and \
             may run beside a server. Prints every bad event, and the first bad row of the projections of each stream, on \
             stdout; then exits with status 1.
@@ -58,6 +58,7 @@ struct Verify: AsyncParsableCommand {
             """, valueName: "file"))
     var root: [String] = []
 
+    @OptionGroup var archive: ArchiveFlags
     @OptionGroup var headKey: HeadKeyFlags
     @OptionGroup var database: DatabaseFlags
 
@@ -68,7 +69,8 @@ struct Verify: AsyncParsableCommand {
 
     func run() async throws {
         try await reportingFailures {
-            let flags = database.values.merging(headKey.values) { first, _ in first }.merging(
+            let keys = headKey.values.merging(archive.values) { first, _ in first }
+            let flags = database.values.merging(keys) { first, _ in first }.merging(
                 settings([(["root", "files"], root.isEmpty ? nil : root.joined(separator: ","))]),
                 uniquingKeysWith: { first, _ in first })
             let settings = Settings(flags: flags)
@@ -85,7 +87,7 @@ struct Verify: AsyncParsableCommand {
             print(
                 """
                 \(outcome.finding == nil ? "verified" : "not verified"): streams \(outcome.streams), \
-                events \(outcome.events)\(outcome.erased > 0 ? " (\(outcome.erased) erased)" : "")\
+                events \(outcome.events)\(outcome.bodies)\
                 \(heads.heads.isEmpty ? "" : ", heads \(heads.heads.count)")\
                 \(heads.checkpoints.isEmpty ? "" : ", checkpoints \(heads.checkpoints.count)")\
                 \(chainOnly ? " (hash chain only)" : ", subscriptions \(outcome.subscriptions) (\(extent))")
@@ -111,7 +113,7 @@ struct Verify: AsyncParsableCommand {
             try await database.withConnection(.projector) { projections in
                 try await database.withConnection(.projector) { other in
                     let verifier = DatabaseVerifier(
-                        log: LogAudit(connection: log),
+                        log: LogAudit(connection: log, archive: database.archive),
                         projections: try await ProjectionAudit(connection: projections, others: [other], seed: seed),
                         signatures: signatures, extent: all ? .all : .sample(sample), heads: heads)
                     let events = ProgressReport("verify", unit: "events")
@@ -121,6 +123,17 @@ struct Verify: AsyncParsableCommand {
                 }
             }
         }
+    }
+}
+
+extension VerificationOutcome {
+    /// Of how many events the body is not in the database, in parentheses; empty if there are none.
+    fileprivate var bodies: String {
+        let parts = [
+            erased > 0 ? "\(erased) erased" : nil, archived > 0 ? "\(archived) archived" : nil,
+            unread > 0 ? "\(unread) not read" : nil,
+        ].compactMap(\.self)
+        return parts.isEmpty ? "" : " (\(parts.joined(separator: ", ")))"
     }
 }
 

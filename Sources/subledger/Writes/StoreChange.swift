@@ -77,7 +77,7 @@ struct StoreChange {
         guard write.answer?.result == .accepted, let id = write.change.originalTransactionId else { return nil }
         let checker = Checker(
             apps: [session.app], store: session.store, verifier: session.verifier, pool: session.poller,
-            appender: session.appender, logger: session.logger)
+            archive: session.archive, appender: session.appender, logger: session.logger)
         // The change was made: that it could not be looked at is no failure of it.
         return try? await checker.checkNow(id, of: session.app, in: environment)?.record
     }

@@ -27,7 +27,7 @@ struct PlayExplanationTests {
     @Test("of every story", arguments: PlayStory.allCases)
     func stories(_ story: PlayStory) throws {
         var compared = 0
-        for number in 0..<2 {
+        for number in 0..<TestScale.count(1, full: 2) {
             let rendered = storyteller(story).story(at: number)
             var generator = TestSeed.generator(number)
             for life in AskedLife.all(of: rendered) {
