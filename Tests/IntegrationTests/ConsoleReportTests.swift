@@ -61,7 +61,10 @@ struct ConsoleReportTests {
     /// The cells of the rows of a table, as text.
     private static func rows(_ page: String, of table: String) -> [String] {
         guard let caption = page.range(of: "id=\"\(table)-caption\"") else { return [] }
-        let body = page[caption.upperBound...].firstMatch(of: /<tbody>(.*?)<\/tbody>/.dotMatchesNewlines())?.1 ?? ""
+        let rest = page[caption.upperBound...]
+        // A table without rows is none.
+        let end = rest.range(of: "<h2 id=")?.lowerBound ?? rest.endIndex
+        let body = rest[..<end].firstMatch(of: /<tbody>(.*?)<\/tbody>/.dotMatchesNewlines())?.1 ?? ""
         return body.matches(of: /<tr>(.*?)<\/tr>/.dotMatchesNewlines()).map { row in
             row.1.matches(of: /<td[^>]*>(.*?)<\/td>/.dotMatchesNewlines()).map { cell in
                 String(cell.1).replacing(/<[^>]*>/, with: "")

@@ -175,9 +175,11 @@ struct GoogleAnswerKeyTests {
         let equal = try report(["differences"])
         #expect(equal.status == 0 && equal.output == "", "\(equal.output)\(equal.error)")
 
-        let name = try #require(names.first { $0.hasPrefix("salesreport_") })
-        var lines = try String(contentsOfFile: "\(folder)/\(name)", encoding: .utf8).split(separator: "\n").map(
-            String.init)
+        let reports = try names.filter { $0.hasPrefix("salesreport_") }.map { name in
+            let text = try String(contentsOfFile: "\(folder)/\(name)", encoding: .utf8)
+            return (name, text.split(separator: "\n").map(String.init))
+        }
+        var (name, lines) = try #require(reports.max { $0.1.count < $1.1.count })
         try #require(lines.count > 4)
         let missing = lines.remove(at: 2)
         lines[2] = lines[2].replacing(/^(GPA[^,]*)/) { "\($0.1)99" }
