@@ -7477,7 +7477,9 @@ with covered as (
     reported.day is distinct from counted.day as has_other_day,
     reported.country is distinct from counted.country as has_other_country,
     reported.currency is distinct from counted.currency as has_other_currency,
-    reported.product_id is distinct from counted.product_id as has_other_product,
+    -- Reports of the time before base plans name the subscription alone.
+    reported.product_id is distinct from counted.product_id
+      and reported.product_id is distinct from split_part(counted.product_id, ':', 1) as has_other_product,
     coalesce(reported.places, '{}') as reported_lines,
     coalesce(counted.purchases, '{}') as our_purchases
   from reported

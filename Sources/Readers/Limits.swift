@@ -52,6 +52,8 @@ enum Limits {
     /// A figure that is read in less time is read again after every event, which delays no page noticeably. Others are
     /// shown from what is kept, at most as old as ``figureAgeMax``, or as the last visit if that was longer ago.
     static let figureIsQuick = Duration.milliseconds(50)
+    /// Most differences to the stores' reports that a page lists: more are for the command.
+    static let reportDifferencesShownMax = 500
     /// How long a figure is kept after the last visit.
     static let figureKeptMax = Duration.seconds(3600)
     /// Most figures kept at a time: a few pages and their details, some MB.

@@ -23,14 +23,21 @@ enum SimulationFiles {
         try file.flush()
     }
 
-    /// A file for each day.
-    static func writeReports(of simulation: Simulation, to folder: String) throws {
+    /// A file for each day of the App Store, and for each month of Google Play.
+    ///
+    /// - Parameter acknowledged: When a server acknowledged purchases, by the number of the story and by purchase token.
+    static func writeReports(
+        of simulation: Simulation?, _ google: PlaySimulation?, acknowledged: [Int: [String: Instant]] = [:],
+        to folder: String
+    ) throws {
         do {
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         } catch {
             throw SettingError(description: "\(folder) cannot be made")
         }
-        for file in SalesReports(simulation).files {
+        let apple = simulation.map { SalesReports($0).files } ?? []
+        let play = google.map { PlayReports($0, acknowledged: acknowledged).files } ?? []
+        for file in apple + play {
             try OutputFile.write(file.content, to: "\(folder)/\(file.name)")
         }
     }

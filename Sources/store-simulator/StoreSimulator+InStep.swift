@@ -32,6 +32,10 @@ extension StoreSimulator {
             try SimulationFiles.writeFigures(
                 of: simulation, google, acknowledged: outcome.google?.acknowledged ?? [:], to: figures)
         }
+        if let writeReports {
+            try SimulationFiles.writeReports(
+                of: simulation, google, acknowledged: outcome.google?.acknowledged ?? [:], to: writeReports)
+        }
         guard outcome.apple?.audit?.differences.isEmpty ?? true, outcome.apple?.refunds?.differences.isEmpty ?? true
         else { throw ExitCode.failure }
         let sent = outcome.apple?.sent.all

@@ -97,7 +97,10 @@ struct StoreSimulator: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Write Apple's daily Sales reports to this folder, for `subledger report import`.", valueName: "folder"))
+            """
+            Write Apple's daily Sales reports, and Google's monthly sales and earnings, to this folder, for `subledger report \
+            import`.
+            """, valueName: "folder"))
     var writeReports: String?
 
     @Option(help: ArgumentHelp("The instant of --write-export and --write-access, ISO 8601.", valueName: "instant"))
@@ -277,7 +280,9 @@ struct StoreSimulator: AsyncParsableCommand {
                 if let writeExport { try export.writePurchases(to: writeExport) }
                 if let writeAccess { try export.writeAccess(to: writeAccess) }
             }
-            if let simulation, let writeReports { try SimulationFiles.writeReports(of: simulation, to: writeReports) }
+            if let writeReports, !inStep {
+                try SimulationFiles.writeReports(of: simulation, google, to: writeReports)
+            }
             if let expected, !inStep { try SimulationFiles.writeAnswers(of: simulation, google, to: expected) }
             if let figures, !inStep { try SimulationFiles.writeFigures(of: simulation, google, to: figures) }
             if let google, let compare { try await self.compare(google, at: compare) }

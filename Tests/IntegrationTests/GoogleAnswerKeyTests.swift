@@ -156,6 +156,45 @@ struct GoogleAnswerKeyTests {
         #expect(try await compare(AnswerKeyTests.differences, lines, owner).wrong.contains(user))
     }
 
+    /// The reports agree with the ledger; without a charge, with another amount, or with an order that nobody made, exactly that
+    /// is a difference.
+    private static func reconcile(_ folder: String, _ database: SharedDatabase) async throws {
+        let names = try FileManager.default.contentsOfDirectory(atPath: folder).sorted()
+        #expect(names.contains { $0.hasPrefix("salesreport_") } && names.contains { $0.hasPrefix("earnings_") })
+        func report(_ arguments: [String]) throws -> (status: Int32, output: String, error: String) {
+            try ServerProcess.run(["report"] + arguments, environment: database.environment(), limit: 240)
+        }
+        let imported = try report(["import"] + names.map { "\(folder)/\($0)" })
+        #expect(imported.status == 0, "\(imported.error)")
+        let kinds = try await database.lines(
+            "select concat_ws(' ', kind, event) from analyst.store_report_rows group by kind, event order by 1")
+        #expect(
+            kinds == [
+                "google_earnings Charge", "google_earnings Charge refund", "google_sales refund", "google_sales sale",
+            ])
+        let equal = try report(["differences"])
+        #expect(equal.status == 0 && equal.output == "", "\(equal.output)\(equal.error)")
+
+        let reports = try names.filter { $0.hasPrefix("salesreport_") }.map { name in
+            let text = try String(contentsOfFile: "\(folder)/\(name)", encoding: .utf8)
+            return (name, text.split(separator: "\n").map(String.init))
+        }
+        var (name, lines) = try #require(reports.max { $0.1.count < $1.1.count })
+        try #require(lines.count > 4)
+        let missing = lines.remove(at: 2)
+        lines[2] = lines[2].replacing(/^(GPA[^,]*)/) { "\($0.1)99" }
+        let changed = "\(folder)/changed/\(name)"
+        try FileManager.default.createDirectory(atPath: "\(folder)/changed", withIntermediateDirectories: true)
+        try (lines.joined(separator: "\n") + "\n").write(toFile: changed, atomically: true, encoding: .utf8)
+        #expect(try report(["import", changed]).status == 0)
+        let reasons = try await database.lines(
+            "select concat_ws(' ', order_id, reason) from analyst.report_differences where report = 'google_sales' order by 1"
+        )
+        let order = String(missing.prefix { $0 != "," })
+        #expect(reasons.contains("\(order) not_reported"), "\(reasons)")
+        #expect(reasons.count { $0.hasSuffix("99 unknown_order") } == 1 && reasons.count == 3, "\(reasons)")
+    }
+
     private static func compare(
         _ statement: Statement, _ lines: [String], _ owner: PostgresConnection
     ) async throws -> (compared: Int64, wrong: String) {
@@ -163,7 +202,7 @@ struct GoogleAnswerKeyTests {
         return (try found[0].value(at: 0), try found[0].value(at: 1))
     }
 
-    @Test("what was paid and paid back is what the store's books say, an offer's price included")
+    @Test("what was paid and paid back is what the store's books and its reports say, an offer's price included")
     func revenue() async throws {
         let folder = FileManager.default.temporaryDirectory.appendingPathComponent("subledger-\(UUID())")
         try FileManager.default.createDirectory(at: folder, withIntermediateDirectories: true)
@@ -177,7 +216,8 @@ struct GoogleAnswerKeyTests {
             [
                 "--in-step", "--store", "google", "--seed", "11", "--subscriptions", "\(5 * scale)", "--stories",
                 "introductory-price,one-time-purchase,refund-of-older,prepaid,trial", "--figures", file,
-                "--database-url", try #require(database.environment()["SUBLEDGER_DATABASE_URL"]),
+                "--write-reports", folder.appendingPathComponent("reports").path, "--database-url",
+                try #require(database.environment()["SUBLEDGER_DATABASE_URL"]),
             ], limit: 300)
 
         #expect(run.status == 0, "\(run.output)\(run.error)")
@@ -198,5 +238,6 @@ struct GoogleAnswerKeyTests {
             """)
         #expect(right.contains { $0.contains(" refunded ") })
         #expect(found.sorted() == right.sorted())
+        try await Self.reconcile(folder.appendingPathComponent("reports").path, database)
     }
 }

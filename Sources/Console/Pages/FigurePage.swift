@@ -131,6 +131,7 @@ package struct FigurePage: ConsolePage {
                         each == figure ? [.text(.current, "page")] : [])
                 }
             }
+            html.element("li") { $0.link("Store reports", frame.here(Address("reports"))) }
         }
         html.element("p", text: figure.definition)
         writeSpan(to: &html)

@@ -125,6 +125,11 @@ package struct ConsoleRoutes: Sendable {
         } page: { visit, context in
             try await figure(visit, name: try Self.id("name", context))
         }
+        get("/console/reports", routes, keeping: ["month"]) { _ in
+            Address("reports")
+        } page: { visit, _ in
+            try await reports(visit)
+        }
         get("/console/products", routes, keeping: ["edit"]) { _ in
             Address("products")
         } page: { visit, _ in

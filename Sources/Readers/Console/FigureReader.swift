@@ -30,7 +30,7 @@ package final class FigureReader: Sendable {
         var reading: Task<Answer, Never>?
     }
 
-    private let pool: PostgresPool
+    let pool: PostgresPool
     private let now: @Sendable () -> ContinuousClock.Instant
     private let kept = Mutex<[Key: Kept]>([:])
 
@@ -113,13 +113,7 @@ package final class FigureReader: Sendable {
             }
             return .success(FigureRows(columns: figure.columns, rows: rows, sql: sql, madeAt: at))
         } catch {
-            let tookTooLong =
-                switch error.kind {
-                case .deadlineExceeded: true
-                case .server: error.sqlstate == "57014"
-                case .unavailable, .outcomeUnknown, .closed, .decoding: false
-                }
-            return .failure(FigureFailure(tookTooLong: tookTooLong, sql: sql))
+            return .failure(FigureFailure(error, sql: sql))
         }
     }
 }
@@ -141,4 +135,19 @@ package struct FigureRows: Sendable {
 package struct FigureFailure: Error, Sendable {
     package let tookTooLong: Bool
     package let sql: String
+
+    init(tookTooLong: Bool, sql: String) {
+        self.tookTooLong = tookTooLong
+        self.sql = sql
+    }
+
+    init(_ error: PostgresError, sql: String) {
+        tookTooLong =
+            switch error.kind {
+            case .deadlineExceeded: true
+            case .server: error.sqlstate == "57014"
+            case .unavailable, .outcomeUnknown, .closed, .decoding: false
+            }
+        self.sql = sql
+    }
 }

@@ -136,7 +136,7 @@ package struct SalesReports: Sendable {
     }
 
     /// Thousandths as a decimal number.
-    private static func amount(_ thousandths: Int64) -> String {
+    static func amount(_ thousandths: Int64) -> String {
         "\(thousandths / 1000).\(digits(Int(thousandths % 1000), 3))"
     }
 }

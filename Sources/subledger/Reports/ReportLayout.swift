@@ -148,7 +148,7 @@ struct ReportLayout {
             row.day = try field.day("order charged date")
             row.orderId = field["order number"]
             row.app = field["product id"] ?? field["package id"]
-            row.productId = field["sku id"] ?? row.app
+            row.productId = field.googleProduct ?? row.app
             row.country = field["country of buyer"]
             row.currency = field["currency of sale"]
             row.amount = try field.number("charged amount")
@@ -163,7 +163,7 @@ struct ReportLayout {
             row.event = field["transaction type"] ?? "other"
             row.orderId = field["description"]
             row.app = field["product id"] ?? field["package id"]
-            row.productId = field["sku id"]
+            row.productId = field.googleProduct
             row.country = field["buyer country"]
             row.currency = field["buyer currency"]
             row.amount = try field.number("amount (buyer currency)")
@@ -247,6 +247,15 @@ extension ReportLayout {
 
         /// Nil if the field is empty, or the column is not in the file.
         subscript(_ name: String) -> String? { values[name].flatMap { $0.isEmpty ? nil : $0 } }
+
+        /// What the ledger calls the product: a subscription has the name of its base plan in its own. Newer files name that of
+        /// a one-time product in the same column.
+        var googleProduct: String? {
+            guard let sku = self["sku id"] else { return nil }
+            let newer = self["product type"]?.lowercased() == "subscription" ? "base plan and purchase option id" : nil
+            guard let plan = self["base plan id"] ?? newer.flatMap({ self[$0] }) else { return sku }
+            return "\(sku):\(plan)"
+        }
 
         func malformed(_ problem: String) -> CSVRecords.Malformed { CSVRecords.Malformed(line: line, problem: problem) }
 
