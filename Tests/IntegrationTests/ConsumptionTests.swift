@@ -134,6 +134,7 @@ struct ConsumptionTests {
             #expect(answer["statedBy"] as? String == "backend" && answer["refundPreference"] as? String == "DECLINE")
             #expect(again.status == 200)
             #expect(other.status == 409)
+            try await bundle.server.isFolded()
             let writes = try await bundle.server.backend.get(
                 "/subscriptions/\(list[0]["originalTransactionId"] as? String ?? "")?app=\(DeliveryBundle.bundleId)")
             #expect(writes.body.contains(#""writes":[{"#) && writes.body.contains(#""action":"answer_refund""#))
