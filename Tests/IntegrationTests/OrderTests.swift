@@ -173,8 +173,8 @@ struct OrderTests {
         }
     }
 
-    @Test("an order of Google Play by HTTP is asked for once, and numbers beyond the rate are refused")
-    func googleRoute() async throws {
+    /// A store that has an order of a subscription, and its number.
+    private static func googleWithOrder() throws -> (ScriptedGoogle, String) {
         let store = try ScriptedGoogle()
         let start = TestBundle.now.advanced(by: .seconds(-3600))
         let order = "GPA.3345-1234-5678-90123"
@@ -184,6 +184,12 @@ struct OrderTests {
             "purchases/subscriptionsv2/tokens/token-1",
             ScriptedGoogle.subscription(
                 order: order, start: start, end: TestBundle.now.advanced(by: .seconds(86_400 * 30))))
+        return (store, order)
+    }
+
+    @Test("an order of Google Play by HTTP is asked for once, and numbers beyond the rate are refused")
+    func googleRoute() async throws {
+        let (store, order) = try Self.googleWithOrder()
         try await TestBundle.withServer(
             apps: [], store: store, googleApps: [try ScriptedGoogle.configured()]
         ) { server async throws in
@@ -218,15 +224,7 @@ struct OrderTests {
 
     @Test("of an order that two apps have, both are found in the console, as by HTTP; each is a question of its own")
     func twoApps() async throws {
-        let store = try ScriptedGoogle()
-        let start = TestBundle.now.advanced(by: .seconds(-3600))
-        let order = "GPA.3345-1234-5678-90123"
-        store.answer(
-            "orders/\(order)", ScriptedGoogle.Reply(body: #"{"orderId":"\#(order)","purchaseToken":"token-1"}"#))
-        store.answer(
-            "purchases/subscriptionsv2/tokens/token-1",
-            ScriptedGoogle.subscription(
-                order: order, start: start, end: TestBundle.now.advanced(by: .seconds(86_400 * 30))))
+        let (store, order) = try Self.googleWithOrder()
         try await TestBundle.withServer(
             apps: [], store: store,
             googleApps: [
