@@ -1204,13 +1204,13 @@ create table subledger.access_period (
   constraint access_period_cut_check check (
     cut in (
       'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'revoked', 'unknown_revocation',
-      'switched_off'
+      'switched_off', 'ended_by_status'
     )
   ),
   constraint access_period_previous_cut_check
     check (previous_cut in (
       'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
-      'unknown_revocation', 'switched_off'
+      'unknown_revocation', 'switched_off', 'ended_by_status'
     )),
   constraint access_period_payer_state_check
     check (payer_state in ('paying', 'trial', 'grace', 'family', 'assigned', 'granted')),
@@ -1241,7 +1241,7 @@ comment on column subledger.access_period.cause is
   'paid by a transaction, grace after a failed renewal, or owned permanently (ends_at is then infinity)';
 comment on column subledger.access_period.cut is
   'Why it ends before its original end: upgraded, family_revoked, refunded_in_part, revoked (by Google), switched_off (auto-renewal '
-  'switched off during grace)';
+  'switched off during grace), ended_by_status (the App Store said so before the end that it stated)';
 comment on column subledger.access_period.position is 'First event that reported it';
 comment on column subledger.access_period.payer_state is
   'paying, trial (free), grace (access without payment), family (a family member pays), assigned (a seat: the organization or the group''s purchaser pays), '
@@ -1327,7 +1327,7 @@ create table subledger.refunded_period (
   constraint refunded_period_previous_cut_check
     check (previous_cut in (
       'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
-      'unknown_revocation', 'switched_off'
+      'unknown_revocation', 'switched_off', 'ended_by_status'
     )),
   constraint refunded_period_payer_state_check check (payer_state in ('paying', 'trial')),
   constraint refunded_period_movement_check
@@ -3917,7 +3917,7 @@ comment on column analyst.ordered_periods.transaction_id is
   'Transaction that pays for it; for grace, the period whose renewal failed';
 comment on column analyst.ordered_periods.cut is
   'Why it ended early: upgraded, family_revoked, refunded_in_part, refunded, revoked (by Google), switched_off (during '
-  'grace)';
+  'grace), ended_by_status (the App Store said so before the end that it stated)';
 comment on column analyst.ordered_periods.is_refunded is 'Whether the purchase was refunded in full';
 comment on column analyst.ordered_periods.ends_at is
   'Exclusive; grace and refunded periods end when the next period begins';
@@ -3995,7 +3995,7 @@ comment on column analyst.held_periods.transaction_id is
   'Transaction that pays for it; for grace, the period whose renewal failed';
 comment on column analyst.held_periods.cut is
   'Why it ended early: upgraded, family_revoked, refunded_in_part, refunded, revoked (by Google), switched_off (during '
-  'grace)';
+  'grace), ended_by_status (the App Store said so before the end that it stated)';
 comment on column analyst.held_periods.is_refunded is 'Whether the purchase was refunded in full';
 comment on column analyst.held_periods.first_start is 'Start of the subscription''s first period';
 comment on column analyst.held_periods.price is 'In thousandths of the currency unit; null in V1';
@@ -4034,7 +4034,8 @@ comment on view analyst.periods is
 comment on column analyst.periods.transaction_id is
   'Transaction that pays for it; for grace, the period whose renewal failed';
 comment on column analyst.periods.cut is
-  'Why it ended early: upgraded, family_revoked, refunded_in_part, revoked (by Google), switched_off (during grace)';
+  'Why it ended early: upgraded, family_revoked, refunded_in_part, revoked (by Google), switched_off (during grace), '
+  'ended_by_status (the App Store said so before the end that it stated)';
 comment on column analyst.periods.first_start is 'Start of the subscription''s first period';
 comment on column analyst.periods.price is 'In thousandths of the currency unit; null in V1';
 comment on column analyst.periods.positions is

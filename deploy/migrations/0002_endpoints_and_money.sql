@@ -209,14 +209,14 @@ alter table subledger.access_period
 alter table subledger.access_period add constraint access_period_cut_check check (
   cut in (
     'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'revoked', 'unknown_revocation',
-    'switched_off'
+    'switched_off', 'ended_by_status'
   )
 );
 alter table subledger.access_period
   add constraint access_period_previous_cut_check
     check (previous_cut in (
       'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
-      'unknown_revocation', 'switched_off'
+      'unknown_revocation', 'switched_off', 'ended_by_status'
     ));
 alter table subledger.access_period
   add constraint access_period_payer_state_check
@@ -227,7 +227,7 @@ alter table subledger.refunded_period
   add constraint refunded_period_previous_cut_check
     check (previous_cut in (
       'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
-      'unknown_revocation', 'switched_off'
+      'unknown_revocation', 'switched_off', 'ended_by_status'
     ));
 
 -- Every link of the older release rests on the backend's demand.

@@ -12,6 +12,7 @@ package enum UnknownValue {
         case productType = "type"
         case transactionReason, offerType, offerDiscountType, billingPlanType
         case expirationIntent, priceIncreaseStatus
+        case subscriptionStatus = "status"
         // Google. The raw values are the names in answers.
         case subscriptionState, purchaseState, acknowledgementState, consumptionState, priceChangeState
         case orderState = "state"
@@ -26,7 +27,7 @@ package enum UnknownValue {
         package var store: Store {
             switch self {
             case .revocationType, .revocationReason, .inAppOwnershipType, .productType, .transactionReason, .offerType,
-                .offerDiscountType, .billingPlanType, .expirationIntent, .priceIncreaseStatus:
+                .offerDiscountType, .billingPlanType, .expirationIntent, .priceIncreaseStatus, .subscriptionStatus:
                 .apple
             case .subscriptionState, .purchaseState, .acknowledgementState, .consumptionState, .priceChangeState,
                 .orderState, .refundType, .refundReason, .refundState:
@@ -51,6 +52,7 @@ package enum UnknownValue {
             case .billingPlanType: ["BILLED_UPFRONT", "MONTHLY"]
             case .expirationIntent: ["1", "2", "3", "4", "5"]
             case .priceIncreaseStatus: ["0", "1"]
+            case .subscriptionStatus: ["1", "2", "3", "4", "5"]
             case .subscriptionState, .purchaseState: Set(PurchaseSnapshot.State.allCases.map(\.rawValue))
             case .acknowledgementState: ["PENDING", "ACKNOWLEDGED", "0", "1"]
             case .consumptionState: ["YET_TO_BE_CONSUMED", "CONSUMED"]
@@ -74,6 +76,7 @@ package enum UnknownValue {
             case .billingPlanType: "the price is that of the whole period"
             case .expirationIntent: "the reason of the end has no name"
             case .priceIncreaseStatus: "the customer's consent is not known"
+            case .subscriptionStatus: "access ends at the stated end"
             case .subscriptionState: "access ends at the stated expiry"
             case .purchaseState: "it gives and ends no access"
             case .acknowledgementState: "the purchase is not acknowledged"
@@ -99,6 +102,7 @@ package enum UnknownValue {
             case .billingPlanType: "billingPlanType"
             case .expirationIntent: "expirationIntent"
             case .priceIncreaseStatus: "priceIncreaseStatus"
+            case .subscriptionStatus: "status"
             case .subscriptionState: "subscriptionState"
             case .purchaseState: "purchaseState"
             case .acknowledgementState: "acknowledgementState"
