@@ -174,6 +174,6 @@ struct EndedByStatusTests {
         #expect(!explanation.active)
         #expect(explanation.because.first?.rule == .endedByStatus, "\(explanation.sentence)")
         #expect(explanation.because.first?.positions == [2])
-        #expect(explanation.sentence.contains("said on 2026-11-05"), "\(explanation.sentence)")
+        #expect(explanation.sentence.contains("said on 5 Nov 2026"), "\(explanation.sentence)")
     }
 }
