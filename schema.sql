@@ -2218,7 +2218,8 @@ comment on column subledger.customer_edge.kind is
 comment on column subledger.customer_edge.position is 'First event that reported it';
 comment on column subledger.customer_edge.store_account is
   'For account: the smallest appTransactionId of the subscription; empty if none was reported. The store accounts of a '
-  'token are counted by it';
+  'token are counted by it. On Google Play: outside, if the subscription was bought outside the app and only continues '
+  'another one of the account';
 
 -- Once ---------------------------------------------------------------------------------------------------------------
 
