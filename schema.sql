@@ -1817,12 +1817,13 @@ comment on column subledger.google_void.listed_at is 'When it was first in the l
 -- Once ---------------------------------------------------------------------------------------------------------------
 
 create table subledger.google_void_audit (
-  app          text        not null,
-  audited_at   timestamptz not null,
-  seen_until   timestamptz not null,
-  listed       bigint      not null,
-  appended     bigint      not null,
-  requested_at timestamptz,
+  app                text        not null,
+  audited_at         timestamptz not null,
+  seen_until         timestamptz not null,
+  listed             bigint      not null,
+  appended           bigint      not null,
+  requested_at       timestamptz,
+  orders_compared_at timestamptz,
   constraint google_void_audit_pkey primary key (app),
   constraint google_void_audit_app_check check (app <> ''),
   constraint google_void_audit_seen_until_check check (seen_until <= audited_at),
@@ -1841,6 +1842,8 @@ comment on column subledger.google_void_audit.listed is 'Voids in the list of th
 comment on column subledger.google_void_audit.appended is 'Those that were not in the log before';
 comment on column subledger.google_void_audit.requested_at is
   'When a push without authentication last named a void: the list is compared again for an hour';
+comment on column subledger.google_void_audit.orders_compared_at is
+  'When the newest orders of recent purchases were last compared with Google''s, all of them; null if they never were';
 
 -- Work ===============================================================================================================
 -- Rows instead of advisory locks, which any role can hold. Only the roles that do the work may write or lock these rows.

@@ -247,7 +247,9 @@ alter table subledger.check_schedule
 alter table subledger.delivery_audit add column before bigint not null default 0;
 alter table subledger.delivery_audit add constraint delivery_audit_before_check check (before between 0 and fetched);
 
-alter table subledger.google_void_audit add column requested_at timestamptz;
+alter table subledger.google_void_audit
+  add column requested_at timestamptz,
+  add column orders_compared_at timestamptz;
 
 alter table subledger.consumption_answer
   drop constraint consumption_answer_stated_by_check,
