@@ -49,7 +49,7 @@ struct EndedByStatusTests {
         #expect(subscription.spans == [Span("2026-10-01", "2026-11-05")])
     }
 
-    @Test("a report with the same end of grace takes nothing back, one with a later end does", arguments: Arrival.allCases)
+    @Test("the same end of grace, stated later, takes nothing back; a later end does", arguments: Arrival.allCases)
     func laterGrace(_ arrival: Arrival) {
         let same = Self.told("2026-11-06", Self.renewal("2026-11-06", grace: "2026-11-17"))
         let later = Self.told("2026-11-07", Self.renewal("2026-11-07", grace: "2026-11-20"))

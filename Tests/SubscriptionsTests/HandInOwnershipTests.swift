@@ -262,7 +262,8 @@ struct HandInOwnershipTests {
     func boughtAgainByAccount(expired: String?, acknowledgedAs: String?) {
         var story = PlayStory()
         story.answer(
-            "2025-01-01T00:00:03Z", .expired, token: Self.token(0), start: "2025-01-01", until: "2025-02-01", order: "G1"
+            "2025-01-01T00:00:03Z", .expired, token: Self.token(0), start: "2025-01-01", until: "2025-02-01",
+            order: "G1"
         ) { $0.obfuscatedAccountId = "x-1" }
         story.answer(
             "2025-06-01T00:00:03Z", .active, token: Self.token(1), start: "2025-06-01", until: "2025-07-01", order: "G2"

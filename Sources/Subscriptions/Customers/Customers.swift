@@ -87,7 +87,8 @@ package struct Customers: Sendable, Hashable {
                     key: identity.key, customer: owner, from: identity.from, until: identity.until)
             }
         }
-        self.ownership = ownership
+        self.ownership =
+            ownership
             .sorted { ($0.originalTransactionId, $0.from, $0.owner) < ($1.originalTransactionId, $1.from, $1.owner) }
         for key in tokens.union(links.keys).subtracting(known).subtracting(sharedTokens) {
             let unlinked = tokens.contains(key) ? handedIn.customer(of: key) ?? key : nil
