@@ -6,7 +6,7 @@ import PlayStore
 import Subscriptions
 import Synchronization
 
-/// Compares the log with the newest orders of recent purchases once a day: Google announces no refund of an amount, and lists
+/// Compares the log with the newest two orders of recent purchases once a day: Google announces no refund of an amount, and lists
 /// none. A comparison that fails is made again soon, and keeps none of another app from being made.
 final class OrderAudit: Sendable {
     private let client: GoogleClient
@@ -101,8 +101,13 @@ final class OrderAudit: Sendable {
                 of: app.packageName, askedSince: now.advanced(by: .zero - Limits.orderAuditAgeMax), after: last,
                 limit: Int64(Limits.ordersAtOnce))
             guard let next = page.last?.tokenDigest else { break }
-            if !last.isEmpty { try await clock.sleep(clock.now() + Limits.voidPagePause) }
-            isComplete = try await compare(page[...], app, &counts)
+            // A customer notices a charge, and asks for the money, when the next one may be made already.
+            let orders = page + page.compactMap(\.former)
+            for start in stride(from: 0, to: orders.count, by: Limits.ordersAtOnce) where isComplete {
+                if !last.isEmpty || start > 0 { try await clock.sleep(clock.now() + Limits.voidPagePause) }
+                let end = min(start + Limits.ordersAtOnce, orders.count)
+                isComplete = try await compare(orders[start..<end], app, &counts)
+            }
             last = next
         }
         guard !Task.isCancelled else { return false }
