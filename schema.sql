@@ -1117,6 +1117,7 @@ create table subledger.transaction (
   tax                           bigint,
   developer_revenue             bigint,
   refunds                       jsonb,
+  plan_price                    bigint,
   constraint transaction_pkey primary key (stream_id, original_transaction_id, transaction_id),
   constraint transaction_gap_check check (gap in ('duration', 'kind', 'consumed'))
 );
@@ -1153,6 +1154,9 @@ comment on column subledger.transaction.tax is
 comment on column subledger.transaction.developer_revenue is
   'What the developer receives, in thousandths of the currency unit, as Google''s order states it: without taxes, fees and '
   'refunds so far; null for Apple, which does not state it';
+comment on column subledger.transaction.plan_price is
+  'What a whole period of the plan costs, in thousandths of the currency unit, as Google''s answer states it. price is lower '
+  'for an offer, and for the rest of a period after a change of plan; null for Apple';
 comment on column subledger.transaction.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back';
 comment on column subledger.transaction.price is
   'In thousandths of the currency unit: 10990 is 10.99; of several seats, what was paid for all of them; null in V1';
@@ -5816,6 +5820,8 @@ select
     when ranked.now < ranked.before then 'down'
     when ranked.now = ranked.before then null
     when not decided.by_price then case when changed.previous_cut = 'upgraded' then 'up' else 'down' end
+    -- Google charges the difference for the rest of a period only where the new plan costs more for the same time.
+    when own.price > 0 and own.price < own.plan_price and own.offer_type is null then 'up'
     when after.monthly > before.monthly then 'up'
     when after.monthly < before.monthly then 'down'
   end as direction,
@@ -5860,7 +5866,9 @@ left join subledger.transaction as own
   and own.original_transaction_id = changed.original_transaction_id
   and own.transaction_id = changed.transaction_id
 left join lateral (
-  select transaction.price / analyst.months_between(transaction.purchase_date, transaction.expires_date) as monthly
+  select
+    coalesce(transaction.plan_price, transaction.price)
+      / analyst.months_between(transaction.purchase_date, transaction.expires_date) as monthly
   from subledger.transaction
   where decided.by_price
     and transaction.stream_id = changed.stream_id
@@ -5869,11 +5877,15 @@ left join lateral (
     and transaction.purchase_date < own.purchase_date
     and transaction.expires_date > transaction.purchase_date
     and transaction.price > 0
-  order by transaction.purchase_date desc
+  -- A whole period of the plan at its own price, if there is one.
+  order by transaction.offer_type is not null or coalesce(transaction.price < transaction.plan_price, false),
+    transaction.purchase_date desc
   limit 1
 ) as before on true
 left join lateral (
-  select transaction.price / analyst.months_between(transaction.purchase_date, transaction.expires_date) as monthly
+  select
+    coalesce(transaction.plan_price, transaction.price)
+      / analyst.months_between(transaction.purchase_date, transaction.expires_date) as monthly
   from subledger.transaction
   where decided.by_price
     and transaction.stream_id = changed.stream_id
@@ -5882,7 +5894,9 @@ left join lateral (
     and transaction.purchase_date >= own.purchase_date
     and transaction.expires_date > transaction.purchase_date
     and transaction.price > 0
-  order by transaction.purchase_date
+  -- A whole period of the plan at its own price, if there is one.
+  order by transaction.offer_type is not null or coalesce(transaction.price < transaction.plan_price, false),
+    transaction.purchase_date
   limit 1
 ) as after on true
 where changed.payer_state not in ('family', 'assigned')

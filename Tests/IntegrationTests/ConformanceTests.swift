@@ -12,12 +12,7 @@ private let isRunnable = ["python3", "openssl", "psql"].allSatisfy { tool in
 @Suite("The conformance corpus", .enabled(if: isRunnable, "python3, openssl or psql is missing"))
 struct ConformanceTests {
     /// The cases that do not hold yet. A case that begins to hold must leave the list.
-    static let knownToFail: Set<String> = [
-        "add-on-bought-with-the-plan-first-by-name", "add-on-bought-with-the-plan-last-by-name",
-        "one-time-purchase-first-seen-cancelled", "plan-changed-after-an-introductory-price",
-        "price-decrease-needs-no-consent", "refunded-order-without-its-history", "revoked-with-a-refund-in-part",
-        "upgrade-with-a-prorated-charge",
-    ]
+    static let knownToFail: Set<String> = []
 
     private static let repository = DocumentationArticle.repository
 

@@ -14,6 +14,7 @@ package enum UnknownValue {
         case expirationIntent, priceIncreaseStatus
         // Google. The raw values are the names in answers.
         case subscriptionState, purchaseState, acknowledgementState, consumptionState, priceChangeState
+        case priceChangeMode
         case orderState = "state"
         case refundType, refundReason
         /// `state` of a refund by amount.
@@ -29,7 +30,7 @@ package enum UnknownValue {
                 .offerDiscountType, .billingPlanType, .expirationIntent, .priceIncreaseStatus:
                 .apple
             case .subscriptionState, .purchaseState, .acknowledgementState, .consumptionState, .priceChangeState,
-                .orderState, .refundType, .refundReason, .refundState:
+                .priceChangeMode, .orderState, .refundType, .refundReason, .refundState:
                 .google
             }
         }
@@ -55,8 +56,12 @@ package enum UnknownValue {
             case .acknowledgementState: ["PENDING", "ACKNOWLEDGED", "0", "1"]
             case .consumptionState: ["YET_TO_BE_CONSUMED", "CONSUMED"]
             case .priceChangeState: ["OUTSTANDING", "CONFIRMED", "APPLIED", "CANCELED"]
+            case .priceChangeMode: PurchaseSnapshot.Item.changesAnyway.union(["PRICE_INCREASE"])
             case .orderState:
-                ["PENDING", "PROCESSED", "CANCELED", "PENDING_REFUND", "PARTIALLY_REFUNDED", "REFUNDED"]
+                [
+                    "PENDING", "PROCESSED", "CANCELED", "PENDING_REFUND", PurchaseOrder.partiallyRefunded,
+                    PurchaseOrder.refunded,
+                ]
             case .refundType: ["0", "1", "2"]
             case .refundReason: ["OTHER", PurchaseOrder.Refund.chargeback]
             case .refundState: ["PENDING", PurchaseOrder.Refund.done]
@@ -79,6 +84,7 @@ package enum UnknownValue {
             case .acknowledgementState: "the purchase is not acknowledged"
             case .consumptionState: "the purchase counts as not used up"
             case .priceChangeState: "the price stays as it is"
+            case .priceChangeMode: "the price stays as it is, and the customer's consent is not known"
             case .orderState: "the order counts as paid"
             case .refundType: "the purchase is not taken back by it"
             case .refundReason: "the refund has no reason"
@@ -104,6 +110,7 @@ package enum UnknownValue {
             case .acknowledgementState: "acknowledgementState"
             case .consumptionState: "consumptionState"
             case .priceChangeState: "priceChangeState"
+            case .priceChangeMode: "priceChangeMode"
             case .orderState: "state"
             case .refundType: "refundType"
             case .refundReason: "refundReason"
