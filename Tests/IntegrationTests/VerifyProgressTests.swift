@@ -156,9 +156,9 @@ struct VerifyProgressTests {
             let key = HeadKey()
             func check(_ heads: [StreamHead], _ checkpoints: [SignedCheckpoint] = []) async throws -> [String] {
                 let signed = try heads.map { try key.sign($0, at: TestBundle.now) }
-                let check = HeadCheck(
-                    heads: signed, checkpoints: checkpoints, keys: [key.publicKey, tree.key.publicKey])
-                return try await Self.run(tree.log, from: verified.last, heads: check).findings
+                let keys = [key.publicKey, tree.key.publicKey]
+                let heads = HeadCheck(heads: signed, checkpoints: checkpoints, keys: keys)
+                return try await Self.run(tree.log, from: verified.last, heads: heads).findings
             }
             let chain = try await tree.log.lines("select encode(chain, 'hex') from subledger.event where position = 4")
             let fourth = stride(from: 0, to: 64, by: 2).compactMap { offset in
@@ -175,8 +175,8 @@ struct VerifyProgressTests {
             try await tree.log.script(ChainTests.rewritten + ";" + ChainTests.recompute)
             try await tree.log.script("delete from subledger.head_checkpoint")
             let now = try await Self.run(tree.log)
-            let check = HeadCheck(heads: [], checkpoints: [checkpoint], keys: [tree.key.publicKey])
-            let findings = try await Self.run(tree.log, from: now.last, heads: check).findings
+            let signed = HeadCheck(heads: [], checkpoints: [checkpoint], keys: [tree.key.publicKey])
+            let findings = try await Self.run(tree.log, from: now.last, heads: signed).findings
             #expect(findings.contains { $0.contains("does not extend the signed checkpoint of") }, "\(findings)")
         }
     }
