@@ -32,7 +32,7 @@ struct Verify: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "How many ranges of events to check at once, each with a connection. [the number of processors]",
+            "How many ranges of events to check at once, each with a connection. [the number of processors, at most 8]",
             valueName: "number"))
     var workers: Int?
 
@@ -151,7 +151,8 @@ struct Verify: AsyncParsableCommand {
         _ database: Database, _ signatures: SignatureVerifier, _ heads: HeadCheck, seed: UInt64,
         _ verified: inout VerifiedFile?
     ) async throws -> VerificationOutcome {
-        let workers = workers ?? ProcessInfo.processInfo.activeProcessorCount
+        // More connections are for the operator to grant.
+        let workers = workers ?? min(8, ProcessInfo.processInfo.activeProcessorCount)
         // The projector's role is the least privileged one that can read bodies, log and projections.
         return try await database.withConnections(.projector, count: workers + 1) { connections in
             let audits = connections.map { LogAudit(connection: $0, archive: database.archive) }
