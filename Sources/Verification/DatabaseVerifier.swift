@@ -2,6 +2,7 @@ import AppStore
 import EventLog
 import Postgres
 import Projector
+import Subscriptions
 
 /// Checks log and projections, stream by stream: every event, and the projections of each stream up to their first bad row.
 package struct DatabaseVerifier {
