@@ -5,6 +5,7 @@ import Logging
 import Postgres
 import Projector
 import Server
+import Simulation
 import Subscriptions
 import TestSupport
 import Testing
