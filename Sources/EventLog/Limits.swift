@@ -88,6 +88,8 @@ package enum Limits {
     /// body is accepted.
     package static let auditPageEventsMax = 200
     package static let auditPageBytesMax = 16 << 20
+    /// Maximum number of events that one worker of an audit checks before it takes others.
+    package static let auditRangeEventsMax = 1000
     /// The same for events as links of the hash chain, which have no bodies.
     package static let auditPageLinksMax = 10_000
     /// Longest duration of an audit statement. Only the operator waits for it.
