@@ -1208,13 +1208,13 @@ create table subledger.access_period (
   constraint access_period_cut_check check (
     cut in (
       'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'revoked', 'unknown_revocation',
-      'switched_off'
+      'switched_off', 'ended_by_status'
     )
   ),
   constraint access_period_previous_cut_check
     check (previous_cut in (
       'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
-      'unknown_revocation', 'switched_off'
+      'unknown_revocation', 'switched_off', 'ended_by_status'
     )),
   constraint access_period_payer_state_check
     check (payer_state in ('paying', 'trial', 'grace', 'family', 'assigned', 'granted')),
@@ -1245,7 +1245,7 @@ comment on column subledger.access_period.cause is
   'paid by a transaction, grace after a failed renewal, or owned permanently (ends_at is then infinity)';
 comment on column subledger.access_period.cut is
   'Why it ends before its original end: upgraded, family_revoked, refunded_in_part, revoked (by Google), switched_off (auto-renewal '
-  'switched off during grace)';
+  'switched off during grace), ended_by_status (the App Store said so before the end that it stated)';
 comment on column subledger.access_period.position is 'First event that reported it';
 comment on column subledger.access_period.payer_state is
   'paying, trial (free), grace (access without payment), family (a family member pays), assigned (a seat: the organization or the group''s purchaser pays), '
@@ -1331,7 +1331,7 @@ create table subledger.refunded_period (
   constraint refunded_period_previous_cut_check
     check (previous_cut in (
       'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
-      'unknown_revocation', 'switched_off'
+      'unknown_revocation', 'switched_off', 'ended_by_status'
     )),
   constraint refunded_period_payer_state_check check (payer_state in ('paying', 'trial')),
   constraint refunded_period_movement_check
@@ -1821,12 +1821,13 @@ comment on column subledger.google_void.listed_at is 'When it was first in the l
 -- Once ---------------------------------------------------------------------------------------------------------------
 
 create table subledger.google_void_audit (
-  app          text        not null,
-  audited_at   timestamptz not null,
-  seen_until   timestamptz not null,
-  listed       bigint      not null,
-  appended     bigint      not null,
-  requested_at timestamptz,
+  app                text        not null,
+  audited_at         timestamptz not null,
+  seen_until         timestamptz not null,
+  listed             bigint      not null,
+  appended           bigint      not null,
+  requested_at       timestamptz,
+  orders_compared_at timestamptz,
   constraint google_void_audit_pkey primary key (app),
   constraint google_void_audit_app_check check (app <> ''),
   constraint google_void_audit_seen_until_check check (seen_until <= audited_at),
@@ -1845,6 +1846,8 @@ comment on column subledger.google_void_audit.listed is 'Voids in the list of th
 comment on column subledger.google_void_audit.appended is 'Those that were not in the log before';
 comment on column subledger.google_void_audit.requested_at is
   'When a push without authentication last named a void: the list is compared again for an hour';
+comment on column subledger.google_void_audit.orders_compared_at is
+  'When the newest orders of recent purchases were last compared with Google''s, all of them; null if they never were';
 
 -- Work ===============================================================================================================
 -- Rows instead of advisory locks, which any role can hold. Only the roles that do the work may write or lock these rows.
@@ -2222,7 +2225,8 @@ comment on column subledger.customer_edge.kind is
 comment on column subledger.customer_edge.position is 'First event that reported it';
 comment on column subledger.customer_edge.store_account is
   'For account: the smallest appTransactionId of the subscription; empty if none was reported. The store accounts of a '
-  'token are counted by it';
+  'token are counted by it. On Google Play: outside, if the subscription was bought outside the app and only continues '
+  'another one of the account';
 
 -- Once ---------------------------------------------------------------------------------------------------------------
 
@@ -3921,7 +3925,7 @@ comment on column analyst.ordered_periods.transaction_id is
   'Transaction that pays for it; for grace, the period whose renewal failed';
 comment on column analyst.ordered_periods.cut is
   'Why it ended early: upgraded, family_revoked, refunded_in_part, refunded, revoked (by Google), switched_off (during '
-  'grace)';
+  'grace), ended_by_status (the App Store said so before the end that it stated)';
 comment on column analyst.ordered_periods.is_refunded is 'Whether the purchase was refunded in full';
 comment on column analyst.ordered_periods.ends_at is
   'Exclusive; grace and refunded periods end when the next period begins';
@@ -3999,7 +4003,7 @@ comment on column analyst.held_periods.transaction_id is
   'Transaction that pays for it; for grace, the period whose renewal failed';
 comment on column analyst.held_periods.cut is
   'Why it ended early: upgraded, family_revoked, refunded_in_part, refunded, revoked (by Google), switched_off (during '
-  'grace)';
+  'grace), ended_by_status (the App Store said so before the end that it stated)';
 comment on column analyst.held_periods.is_refunded is 'Whether the purchase was refunded in full';
 comment on column analyst.held_periods.first_start is 'Start of the subscription''s first period';
 comment on column analyst.held_periods.price is 'In thousandths of the currency unit; null in V1';
@@ -4038,7 +4042,8 @@ comment on view analyst.periods is
 comment on column analyst.periods.transaction_id is
   'Transaction that pays for it; for grace, the period whose renewal failed';
 comment on column analyst.periods.cut is
-  'Why it ended early: upgraded, family_revoked, refunded_in_part, revoked (by Google), switched_off (during grace)';
+  'Why it ended early: upgraded, family_revoked, refunded_in_part, revoked (by Google), switched_off (during grace), '
+  'ended_by_status (the App Store said so before the end that it stated)';
 comment on column analyst.periods.first_start is 'Start of the subscription''s first period';
 comment on column analyst.periods.price is 'In thousandths of the currency unit; null in V1';
 comment on column analyst.periods.positions is

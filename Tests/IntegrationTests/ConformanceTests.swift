@@ -23,7 +23,7 @@ struct ConformanceTests {
         let report = try #require(
             try JSONSerialization.jsonObject(with: result.output) as? [String: Any], "\(result.error)")
         let cases = try #require(report["cases"] as? [[String: Any]])
-        #expect(cases.count >= 133)
+        #expect(cases.count >= 136)
         var failing: Set<String> = []
         for item in cases {
             let id = try #require(item["id"] as? String)

@@ -210,14 +210,14 @@ alter table subledger.access_period
 alter table subledger.access_period add constraint access_period_cut_check check (
   cut in (
     'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'revoked', 'unknown_revocation',
-    'switched_off'
+    'switched_off', 'ended_by_status'
   )
 );
 alter table subledger.access_period
   add constraint access_period_previous_cut_check
     check (previous_cut in (
       'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
-      'unknown_revocation', 'switched_off'
+      'unknown_revocation', 'switched_off', 'ended_by_status'
     ));
 alter table subledger.access_period
   add constraint access_period_payer_state_check
@@ -228,7 +228,7 @@ alter table subledger.refunded_period
   add constraint refunded_period_previous_cut_check
     check (previous_cut in (
       'upgraded', 'family_revoked', 'assignment_revoked', 'refunded_in_part', 'refunded', 'revoked',
-      'unknown_revocation', 'switched_off'
+      'unknown_revocation', 'switched_off', 'ended_by_status'
     ));
 
 -- Every link of the older release rests on the backend's demand.
@@ -248,7 +248,9 @@ alter table subledger.check_schedule
 alter table subledger.delivery_audit add column before bigint not null default 0;
 alter table subledger.delivery_audit add constraint delivery_audit_before_check check (before between 0 and fetched);
 
-alter table subledger.google_void_audit add column requested_at timestamptz;
+alter table subledger.google_void_audit
+  add column requested_at timestamptz,
+  add column orders_compared_at timestamptz;
 
 alter table subledger.consumption_answer
   drop constraint consumption_answer_stated_by_check,

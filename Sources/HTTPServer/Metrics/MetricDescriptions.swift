@@ -113,6 +113,9 @@ enum MetricDescriptions {
             "Purchases that wait for Google's first answer. From 10,000 of an app on, further ones are refused.",
         "subledger_google_purchases_oldest_due_seconds":
             "How long the oldest purchase has been due to be asked about; 0 if none is.",
+        "subledger_google_order_audit_age_seconds":
+            "How long ago the oldest of the apps' last comparisons of recent orders was made.",
+        "subledger_google_order_refunds_found_total": "Orders whose refund only the daily comparison showed.",
         "subledger_google_pushes_repeated_total": "Genuine pushes that Pub/Sub had delivered before.",
         "subledger_google_questions_total": "Questions about purchases.",
         "subledger_google_request_seconds": "Duration of calls to the Play Developer API, failed ones included.",

@@ -126,7 +126,29 @@ struct CustomerFold {
             guard Set(before) != Set(now), let facts = stored.facts[id.text] else { continue }
             moved.append(Moved(facts: facts, old: before, new: now, cause: cause(positions[id] ?? 0)))
         }
-        return .success(moved)
+        let tokens = stored.tokens(of: moved.map(\.facts.originalTransactionId))
+        guard !tokens.isEmpty else { return .success(moved) }
+        // What continues a subscription belongs to its owner.
+        switch try await update(continuing: tokens, position: touched.values.max() ?? 0, cause: cause) {
+        case .success(let others): return .success(moved + others)
+        case .failure(let failure): return .failure(failure)
+        }
+    }
+
+    /// Computes the subscriptions again that were bought outside the app and continue others with some account tokens.
+    private func update(
+        continuing tokens: Set<CustomerKey>, position: Int64, cause: (Int64) -> Change.Cause
+    ) async throws(PostgresError) -> ProjectionOutcome<[Moved]> {
+        var touched: [CustomerKey: Int64] = [:]
+        for row in try await connection.query(
+            Step(
+                CustomerStatements.subscriptionsOutsideApp,
+                [Parameter(streamId), .array(tokens.map(\.id.text).sorted()), Parameter(OwnershipEvidence.outsideApp)]))
+        {
+            touched[CustomerKey(.subscription, try row.value(String.self, at: 0))] = position
+        }
+        // These continue others, and no other continues them.
+        return touched.isEmpty ? .success([]) : try await update(around: touched, known: [:], cause: cause)
     }
 
     // MARK: - Links and edges

@@ -191,6 +191,7 @@ struct Chronicle {
         case .unknownRevocation: "revoked in a way that this version does not know"
         case .revoked: "the store ended the purchase before its time"
         case .graceCutSwitchOff: "renewal was switched off during grace"
+        case .endedByStatus: "the store said that access was over, before the end that it stated itself"
         case .replacedByUpgrade: "replaced by another purchase"
         default: nil
         }

@@ -40,6 +40,13 @@ package struct Ownership: Sendable, Hashable {
 
     package var interval: Range<Instant> { from..<until }
 
+    /// The same interval of another owner, to whom other subscriptions of the account belong.
+    func passed(to owner: CustomerKey) -> Ownership {
+        Ownership(
+            originalTransactionId: originalTransactionId, owner: owner, from: from, until: until, reason: .storeAccount,
+            position: position)
+    }
+
     /// Whether the customer owns the subscription at an instant. The last interval has no end.
     package func isInForce(at instant: Instant) -> Bool {
         from <= instant && (instant < until || until == .latest)

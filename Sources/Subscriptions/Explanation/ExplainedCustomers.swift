@@ -352,9 +352,11 @@ extension ExplainedCustomers {
 
     /// The rules by which another customer has a subscription at an instant.
     func otherTies(of line: Line, than customer: CustomerKey, at instant: Instant) -> [AppliedRule] {
-        ownershipRules.filter {
-            $0.originalTransactionId == line.id && $0.customer != nil && $0.customer != customer
-                && $0.period?.contains(instant) ?? false
+        // An app user whose subscription goes to the owner of another one does not have it.
+        let owners = Set(ownership[ByteString(line.id), default: []].map(\.owner))
+        return ownershipRules.filter { rule in
+            rule.originalTransactionId == line.id && rule.customer != customer
+                && rule.customer.map(owners.contains) ?? false && rule.period?.contains(instant) ?? false
         }
     }
 }

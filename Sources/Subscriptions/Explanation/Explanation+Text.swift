@@ -125,6 +125,8 @@ extension AppliedRule {
             "\(purchase) was revoked\(on) in a way that this version does not know"
                 + (unknownValue.map { " (\($0))" } ?? "") + ", which ends it and takes nothing back"
         case .graceCutSwitchOff: "Renewal was switched off\(on), which ended the grace period after \(purchase)"
+        case .endedByStatus:
+            "The App Store said\(on) that access by \(purchase) was over, before the end that it stated itself"
         case .revoked: "The store ended \(purchase) before its time\(on)"
         case .refundedWhole: "\(purchase) was refunded in full\(on), so it counts as never made"
         case .refundedWithCopy: "The refund\(on) was stated about \(cause), a copy of \(purchase)"

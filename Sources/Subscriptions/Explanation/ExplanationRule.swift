@@ -29,6 +29,8 @@ package enum ExplanationRule: String, Sendable, Hashable, CaseIterable {
     /// The purchase was revoked in a way that this version does not know.
     case unknownRevocation = "unknown_revocation"
     case graceCutSwitchOff = "grace_cut_switch_off"
+    /// The App Store said that access was over before the end that it stated itself.
+    case endedByStatus = "ended_by_status"
     /// Google ended the purchase before its time.
     case revoked
 
@@ -129,8 +131,7 @@ extension ExplanationRule {
         switch self {
         case .paid, .owned, .nonRenewingDuration, .extended, .graceGranted, .granted: .gives
         case .replacedByUpgrade, .refundedPart, .familyRevoked, .assignmentRevoked, .unknownRevocation,
-            .graceCutSwitchOff,
-            .revoked:
+            .graceCutSwitchOff, .endedByStatus, .revoked:
             .cuts
         case .refundedWhole, .refundedWithCopy, .accountDeleted, .graceTakenBack, .noAccessKind, .notConfigured,
             .consumed, .noDuration, .noPurchaseDate, .movedTo:

@@ -12,6 +12,7 @@ package enum UnknownValue {
         case productType = "type"
         case transactionReason, offerType, offerDiscountType, billingPlanType
         case expirationIntent, priceIncreaseStatus
+        case subscriptionStatus = "status"
         // Google. The raw values are the names in answers.
         case subscriptionState, purchaseState, acknowledgementState, consumptionState, priceChangeState
         case priceChangeMode
@@ -27,7 +28,7 @@ package enum UnknownValue {
         package var store: Store {
             switch self {
             case .revocationType, .revocationReason, .inAppOwnershipType, .productType, .transactionReason, .offerType,
-                .offerDiscountType, .billingPlanType, .expirationIntent, .priceIncreaseStatus:
+                .offerDiscountType, .billingPlanType, .expirationIntent, .priceIncreaseStatus, .subscriptionStatus:
                 .apple
             case .subscriptionState, .purchaseState, .acknowledgementState, .consumptionState, .priceChangeState,
                 .priceChangeMode, .orderState, .refundType, .refundReason, .refundState:
@@ -52,6 +53,7 @@ package enum UnknownValue {
             case .billingPlanType: ["BILLED_UPFRONT", "MONTHLY"]
             case .expirationIntent: ["1", "2", "3", "4", "5"]
             case .priceIncreaseStatus: ["0", "1"]
+            case .subscriptionStatus: ["1", "2", "3", "4", "5"]
             case .subscriptionState, .purchaseState: Set(PurchaseSnapshot.State.allCases.map(\.rawValue))
             case .acknowledgementState: ["PENDING", "ACKNOWLEDGED", "0", "1"]
             case .consumptionState: ["YET_TO_BE_CONSUMED", "CONSUMED"]
@@ -79,6 +81,7 @@ package enum UnknownValue {
             case .billingPlanType: "the price is that of the whole period"
             case .expirationIntent: "the reason of the end has no name"
             case .priceIncreaseStatus: "the customer's consent is not known"
+            case .subscriptionStatus: "access ends at the stated end"
             case .subscriptionState: "access ends at the stated expiry"
             case .purchaseState: "it gives and ends no access"
             case .acknowledgementState: "the purchase is not acknowledged"
@@ -105,6 +108,7 @@ package enum UnknownValue {
             case .billingPlanType: "billingPlanType"
             case .expirationIntent: "expirationIntent"
             case .priceIncreaseStatus: "priceIncreaseStatus"
+            case .subscriptionStatus: "status"
             case .subscriptionState: "subscriptionState"
             case .purchaseState: "purchaseState"
             case .acknowledgementState: "acknowledgementState"
