@@ -332,6 +332,7 @@ extension StoredEvent {
             }
         }
         lines += root["erasure"]?["subscriptions"]?.elements.compactMap(\.string) ?? []
+        lines += [root["seat"]?.string("originalTransactionId")].compactMap(\.self)
         return lines
     }
 

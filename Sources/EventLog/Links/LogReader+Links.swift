@@ -2,7 +2,7 @@ import Encoding
 import Postgres
 import Subscriptions
 
-/// The links of a customer that are in force by all statements of the log, folded or not.
+/// The links of a customer that are in force by all statements of the log, folded or not. Those of seats are not among them.
 package struct PlacedLinks: Sendable {
     /// In no particular order. Links that another customer has taken since are among them.
     package let keys: Set<CustomerKey>
@@ -71,6 +71,7 @@ extension LogReader {
                   and customer_link.backend_customer_id = $3
                   and customer_link.replaced_position is null
                   and customer_link.id not like 'grant:%'
+                  and customer_link.basis <> 'seat'
                 limit $6
               )
               union all
@@ -81,11 +82,13 @@ extension LogReader {
                 and customer_link.id = any ($5::text[])
                 and customer_link.backend_customer_id = $3
                 and customer_link.replaced_position is null
+                and customer_link.basis <> 'seat'
               union all
               select event.position, null, null, event.facts, true
               from subledger.event
               where event.stream_id = stream_head.stream_id
                 and event.facts #>> '{link,backendCustomerId}' = $3
+                and event.facts #>> '{link,basis}' is distinct from 'seat'
                 and event.kind = 'link'
                 and event.position > coalesce((
                   select checkpoint.position

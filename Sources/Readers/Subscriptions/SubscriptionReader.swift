@@ -65,6 +65,7 @@ package struct SubscriptionReader: Sendable {
               and ownership.original_transaction_id = coalesce(subscription.part_of, input.id)
               and ownership.customer_kind = 'link'
               and ownership.customer_id = $4
+              and ownership.reason <> 'seat'
               and ownership.starts_at <= $5
               and ownership.ends_at > $5
           )

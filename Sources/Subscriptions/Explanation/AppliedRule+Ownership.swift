@@ -10,6 +10,7 @@ extension Ownership.Reason {
         case .account: .tiedByAccountToken
         case .storeAccount: .tiedByStoreAccount
         case .unclaimed: .unclaimed
+        case .seat: .tiedBySeat
         }
     }
 }
