@@ -29,7 +29,7 @@ extension GrantService {
     ) async throws -> SeatOutcome {
         let seat = SeatStatement(
             originalTransactionId: originalTransactionId, customerId: customerId, isClaimed: true)
-        return try await inTurn(of: seat.link, in: stream) { _ in
+        return try await inTurn(of: seat.link, in: stream) { (_: PlacedLinks) async throws -> SeatOutcome in
             guard let known = try await seats(of: originalTransactionId, in: stream), !known.isUnknown else {
                 return .unknownSubscription
             }
@@ -61,7 +61,7 @@ extension GrantService {
     ) async throws -> SeatOutcome {
         let seat = SeatStatement(
             originalTransactionId: originalTransactionId, customerId: customerId, isClaimed: false)
-        return try await inTurn(of: seat.link, in: stream) { _ in
+        return try await inTurn(of: seat.link, in: stream) { (_: PlacedLinks) async throws -> SeatOutcome in
             guard let known = try await seats(of: originalTransactionId, in: stream) else { return .unknownSubscription }
             guard let last = known.lastSeat(of: seat.customerId) else { return .unknownClaim }
             if !last.isClaimed { return .stated(position: last.position, isNew: false) }

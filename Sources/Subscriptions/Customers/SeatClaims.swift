@@ -15,6 +15,8 @@ package struct SeatClaims: Sendable, Hashable {
         package let until: Instant
         /// The position of the claim.
         package let position: Int64
+        /// The position of the statement that took it back; nil if none did.
+        package let releasedAt: Int64?
     }
 
     /// A claim that the backend has not taken back.
@@ -52,7 +54,7 @@ extension SeatClaims {
     private enum Change {
         case seats(Int)
         case claim(CustomerKey, position: Int64)
-        case release(CustomerKey)
+        case release(CustomerKey, position: Int64)
     }
 
     /// The claims by the facts of the subscription, which decide alone: neither the order of reports nor their repetition does.
@@ -64,7 +66,9 @@ extension SeatClaims {
             changes.append(
                 (
                     stated.statedAt,
-                    stated.isClaimed ? .claim(customer, position: evidence.position) : .release(customer)
+                    stated.isClaimed
+                        ? .claim(customer, position: evidence.position)
+                        : .release(customer, position: evidence.position)
                 ))
         }
         // Of one instant, the seats count first, and statements in their order.
@@ -88,11 +92,11 @@ extension SeatClaims {
                     Standing(
                         customer: customer, claimedAt: at, position: position,
                         since: standing.count < seats ? at : nil))
-            case .release(let customer):
+            case .release(let customer, let position):
                 guard customers.remove(customer) != nil,
                     let index = standing.firstIndex(where: { $0.customer == customer })
                 else { continue }
-                end(index, at)
+                end(index, at, by: position)
                 standing.remove(at: index)
                 if index < seats, standing.count >= seats { standing[seats - 1].since = at }
             }
@@ -101,10 +105,12 @@ extension SeatClaims {
         held.sort { ($0.from, $0.until, $0.customer) < ($1.from, $1.until, $1.customer) }
     }
 
-    private mutating func end(_ index: Int, _ instant: Instant) {
+    private mutating func end(_ index: Int, _ instant: Instant, by release: Int64? = nil) {
         let claim = standing[index]
         guard let since = claim.since, since < instant else { return }
-        held.append(Held(customer: claim.customer, from: since, until: instant, position: claim.position))
+        held.append(
+            Held(
+                customer: claim.customer, from: since, until: instant, position: claim.position, releasedAt: release))
     }
 }
 

@@ -97,6 +97,7 @@ extension StoreAccount {
                 rules.collect(.owning(owned))
                 ownership.append(owned)
             }
+            for held in one.seats.held where held.until < .latest { rules.collect(.losing(held, of: one.subscription)) }
         }
         return ownership
     }

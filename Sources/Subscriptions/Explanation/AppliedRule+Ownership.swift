@@ -29,6 +29,13 @@ extension AppliedRule {
             at: purchase.purchaseDate, positions: [purchase.position], customer: owned.owner)
     }
 
+    /// The end of a seat.
+    static func losing(_ held: SeatClaims.Held, of subscription: CustomerKey) -> AppliedRule {
+        AppliedRule(
+            .seatEnded, of: subscription.id.text, at: held.until, positions: held.releasedAt.map { [$0] } ?? [],
+            customer: held.customer)
+    }
+
     /// A later purchase with another token, which does not end an interval of ownership.
     static func keeping(_ owned: Ownership, from purchase: OwnershipEvidence.Purchase) -> AppliedRule {
         AppliedRule(
