@@ -58,7 +58,8 @@ package struct SubscriptionPage: ConsolePage {
     package var tables: [ConsoleTable] {
         [
             periodsTable, purchasesTable, renewalsTable, versionsTable,
-            .events(eventsThen, name: "events", stream: stream),
+        ] + (facts.seats.isEmpty ? [] : [seatsTable]) + [
+            .events(eventsThen, name: "events", stream: stream)
         ]
     }
 
@@ -232,6 +233,35 @@ package struct SubscriptionPage: ConsolePage {
         case 5: "other"
         default: "\(number)"
         }
+    }
+
+    /// Who has a seat, by what the backend stated.
+    private var seatsTable: ConsoleTable {
+        let seats = SeatClaims(of: facts)
+        let waiting = seats.waiting.reversed().map { claim -> [ConsoleTable.Cell] in
+            [
+                .link(claim.customer.id.text, customer(claim.customer)), .text("waits for a free seat"),
+                .time(claim.claimedAt), .optional(Instant?.none), link(claim.position),
+            ]
+        }
+        let held = seats.held.reversed().map { seat -> [ConsoleTable.Cell] in
+            [
+                .link(seat.customer.id.text, customer(seat.customer)),
+                .text(seat.until == .latest ? "has a seat" : "had a seat"), .time(seat.from),
+                .optional(seat.until == .latest ? nil : seat.until), link(seat.position),
+            ]
+        }
+        let number = shown.seats.map { "\($0)" } ?? "no"
+        return ConsoleTable(
+            "seats", caption: "Seats that the backend gave to customers, of \(number) that were bought",
+            columns: [
+                .init("Customer"), .init("State"), .init("From"), .init("To"), .init("Event", isNumber: true),
+            ],
+            rows: waiting + held, empty: "None.")
+    }
+
+    private func customer(_ key: CustomerKey) -> Address {
+        Address("customers", key.id.text).with("kind", key.kind.rawValue).with("stream", stream)
     }
 
     private var versionsTable: ConsoleTable {

@@ -144,6 +144,7 @@ enum CustomerReadStatements {
           where stream_id = $1
             and customer_kind = $2
             and customer_id = $3
+            and reason <> 'seat'
         ) as own
         where (kind collate "C", id collate "C") > ($4, $5)
         order by kind collate "C", id collate "C"
