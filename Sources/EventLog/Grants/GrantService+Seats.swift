@@ -62,7 +62,9 @@ extension GrantService {
         let seat = SeatStatement(
             originalTransactionId: originalTransactionId, customerId: customerId, isClaimed: false)
         return try await inTurn(of: seat.link, in: stream) { (_: PlacedLinks) async throws -> SeatOutcome in
-            guard let known = try await seats(of: originalTransactionId, in: stream) else { return .unknownSubscription }
+            guard let known = try await seats(of: originalTransactionId, in: stream) else {
+                return .unknownSubscription
+            }
             guard let last = known.lastSeat(of: seat.customerId) else { return .unknownClaim }
             if !last.isClaimed { return .stated(position: last.position, isNew: false) }
             return try await append(seat, in: stream, after: known, receivedAt)

@@ -79,7 +79,8 @@ extension [Ownership] {
         if let owned = own.first(where: { $0.isInForce(at: change.at) }) {
             return Explanation.Reason(.owning(owned), "", for: customer).sentence
         }
-        guard let seat = own.filter({ $0.reason == .seat && $0.until <= change.at }).max(by: { $0.until < $1.until }) else {
+        guard let seat = own.filter({ $0.reason == .seat && $0.until <= change.at }).max(by: { $0.until < $1.until })
+        else {
             return nil
         }
         let ended = AppliedRule(.seatEnded, of: seat.originalTransactionId.text, at: seat.until, customer: customer)

@@ -84,7 +84,9 @@ extension SeatClaims {
                         standing[index].since = nil
                     }
                 }
-                for index in standing.indices.prefix(number).dropFirst(min(seats, number)) { standing[index].since = at }
+                for index in standing.indices.prefix(number).dropFirst(min(seats, number)) {
+                    standing[index].since = at
+                }
                 seats = number
             case .claim(let customer, let position):
                 guard customers.insert(customer).inserted else { continue }

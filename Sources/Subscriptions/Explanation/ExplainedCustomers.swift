@@ -130,7 +130,9 @@ package struct ExplainedCustomers: Sendable {
         lines.compactMap { line in
             let all = ownership[ByteString(line.id), default: []]
             let seatEnds = Dictionary(
-                losses(of: line, customer).filter { $0.rule == .seatEnded }.map { ($0.at ?? .latest, $0.positions.first) }
+                losses(of: line, customer).filter { $0.rule == .seatEnded }.map {
+                    ($0.at ?? .latest, $0.positions.first)
+                }
             ) { first, _ in first }
             let intervals = all.filter { $0.owner == customer }.map { own in
                 OwnedInterval(
