@@ -53,7 +53,60 @@ extension LogReader {
             keys: Set(positions.keys), position: max(positions.values.max() ?? 0, isComplete ? last : 0))
     }
 
+    /// Which of some links the log may have: those of which it has one with the key and the customer, and those of customers
+    /// with a statement that is not folded.
+    ///
+    /// - Returns: Their places among `links`.
+    func seen(
+        _ links: [(key: CustomerKey, backendCustomerId: String)], in stream: StreamKey
+    ) async throws(ReadError) -> Set<Int> {
+        try await pool.read(
+            LinkStatements.seen,
+            [
+                Parameter(stream.app), Parameter(stream.environment.rawValue), .array(links.map(\.backendCustomerId)),
+                .array(links.map(\.key.kind.rawValue)), .array(links.map(\.key.id.text)),
+            ], within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
+            var seen: Set<Int> = []
+            for row in rows { seen.insert(Int(try row.value(Int64.self, at: 0)) - 1) }
+            return seen
+        }
+    }
+
     private enum LinkStatements {
+        static let seen = Statement(
+            "log_links_seen",
+            """
+            select input.place
+            from subledger.stream
+            join subledger.stream_head using (stream_id)
+            cross join unnest($3::text[], $4::text[], $5::text[]) with ordinality as input (customer, kind, id, place)
+            where stream.app = $1
+              and stream.environment = $2
+              and (
+                exists (
+                  select
+                  from subledger.customer_link
+                  where customer_link.stream_id = stream_head.stream_id
+                    and customer_link.kind = input.kind
+                    and customer_link.id = input.id
+                    and customer_link.backend_customer_id = input.customer
+                )
+                or exists (
+                  select
+                  from subledger.event
+                  where event.stream_id = stream_head.stream_id
+                    and event.facts #>> '{link,backendCustomerId}' = input.customer
+                    and event.kind = 'link'
+                    and event.position > coalesce((
+                      select checkpoint.position
+                      from subledger.checkpoint
+                      where checkpoint.stream_id = stream_head.stream_id
+                    ), 0)
+                )
+              )
+            """)
+
         /// The links that are folded, a row for each, and then the statements that are not. Of the folded ones, a number of
         /// all, and those on any of some ids: several nodes plan this statement only if no part of it is constant.
         static let links = Statement(
