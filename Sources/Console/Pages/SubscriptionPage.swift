@@ -240,13 +240,13 @@ package struct SubscriptionPage: ConsolePage {
         let seats = SeatClaims(of: facts)
         let waiting = seats.waiting.reversed().map { claim -> [ConsoleTable.Cell] in
             [
-                .link(claim.customer.id.text, customer(claim.customer)), .text("waits for a free seat"),
+                .link(claim.customer.id.text, page(of: claim.customer)), .text("waits for a free seat"),
                 .time(claim.claimedAt), .optional(Instant?.none), link(claim.position),
             ]
         }
         let held = seats.held.reversed().map { seat -> [ConsoleTable.Cell] in
             [
-                .link(seat.customer.id.text, customer(seat.customer)),
+                .link(seat.customer.id.text, page(of: seat.customer)),
                 .text(seat.until == .latest ? "has a seat" : "had a seat"), .time(seat.from),
                 .optional(seat.until == .latest ? nil : seat.until), link(seat.position),
             ]
@@ -260,8 +260,8 @@ package struct SubscriptionPage: ConsolePage {
             rows: waiting + held, empty: "None.")
     }
 
-    private func customer(_ key: CustomerKey) -> Address {
-        Address("customers", key.id.text).with("kind", key.kind.rawValue).with("stream", stream)
+    private func page(of member: CustomerKey) -> Address {
+        Address("customers", member.id.text).with("stream", stream).with("as", member.kind.rawValue)
     }
 
     private var versionsTable: ConsoleTable {

@@ -85,7 +85,7 @@ package struct LinkService: Sendable {
             var running = 0
             for (place, link) in links.enumerated() where !seen.contains(place) {
                 // As many as share a commit.
-                if running >= Limits.batchEventsMax { try await group.next() } else { running += 1 }
+                if running >= Limits.batchEventsMax { _ = try await group.next() } else { running += 1 }
                 let statement = LinkStatement(
                     backendCustomerId: link.backendCustomerId, links: [link.key], isComplete: false, basis: basis)
                 group.addTask { _ = try await append(statement, in: stream, receivedAt: receivedAt).get() }

@@ -26,6 +26,8 @@ package struct WebhookKeys: Sendable, Codable {
     var server: [Entry] = []
     var endpoints: [String: [Entry]] = [:]
 
+    package init() {}
+
     fileprivate func entries(of endpoint: Endpoint) -> [Entry] {
         switch endpoint.signature {
         case .v1: endpoints[endpoint.id] ?? []
