@@ -45,7 +45,7 @@ package struct PurchaseImporter: PurchaseImport {
         var outcomes: [ImportOutcome] = []
         for wave in Self.waves(rows) {
             let new = try await takeUnseen(wave.firsts)
-            let taken = try await each(wave.firsts, atOnce: Limits.importRowsAtOnce) { row in
+            let taken = try await each(wave.firsts, atOnce: Limits.importRowsAtOnce) { row -> ImportOutcome in
                 if new.contains(row) { return .taken }
                 return try await take(row, tokens, until: end)
             }
