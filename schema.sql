@@ -290,6 +290,7 @@ comment on column subledger.event.kind is
   '(the App Store answered a question about a receipt), account_deletion (it answered that the Apple Account was '
   'deleted), transaction and app_transaction (signed data of a device was handed in), pause and hold (Google suspends '
   'access), answer (Google answered what it knows of a purchase), test, link (a backend sets the links of a customer), '
+  'seat_claim and seat_release (a backend gives a seat of a subscription to a customer, or takes it back), '
   'write_request (the store is about to be asked for a change, or to be answered about a refund), write_answer (what it '
   'answered), month_closed '
   'and month_reopened (an operator closed a month, or opened it again: see analyst.closed_months), erasure (an operator '
@@ -307,7 +308,8 @@ comment on column subledger.event.facts is
   '{"transactions":[…],"renewals":[…]} with Apple''s names, dates as ISO 8601 UTC, ids as strings, missing fields '
   'omitted; "accountDeletions" has the subscriptions of a deleted Apple Account, "notification" the other fields of a '
   'signed notification, "link" the links set by a backend, "write" what is asked of the store, by whom, and '
-  'the store''s answer, "closing" the figures of a closed month, "erasure" what was erased';
+  'the store''s answer, "closing" the figures of a closed month, "erasure" what was erased, "seat" the customer who gets or '
+  'loses a seat';
 comment on column subledger.event.defects is
   'Fields that could not be read or say nothing, as [{"path","problem"}]; null if there are none';
 comment on column subledger.event.body_sha256 is 'SHA-256 of the result of the function event_body';
@@ -2261,7 +2263,7 @@ create table subledger.customer_link (
   basis               text    not null,
   constraint customer_link_pkey primary key (stream_id, backend_customer_id, position, kind, id),
   constraint customer_link_kind_check check (kind in ('account', 'app_transaction', 'subscription')),
-  constraint customer_link_basis_check check (basis in ('transfer', 'statement', 'purchase', 'id')),
+  constraint customer_link_basis_check check (basis in ('transfer', 'statement', 'purchase', 'id', 'seat')),
   constraint customer_link_replaced_position_check check (replaced_position > position)
 );
 
@@ -2286,7 +2288,8 @@ comment on column subledger.customer_link.replaced_position is
   'Next event with the complete links of this customer; null while the link stands';
 comment on column subledger.customer_link.basis is
   'transfer: the backend demanded it, and events of releases before there was a basis; statement: the word of the backend; '
-  'purchase: a purchase that was handed in; id: an id alone, which takes nothing from another customer';
+  'purchase: a purchase that was handed in; id: an id alone, which takes nothing from another customer; seat: a seat of the '
+  'subscription, which leads the customer to it and says nothing about whose it is';
 
 -- Once ---------------------------------------------------------------------------------------------------------------
 
@@ -2303,13 +2306,15 @@ create table subledger.ownership (
     primary key (stream_id, original_transaction_id, starts_at, customer_kind, customer_id),
   constraint ownership_ends_at_check check (ends_at > starts_at),
   constraint ownership_customer_kind_check check (customer_kind in ('link', 'account', 'subscription')),
-  constraint ownership_reason_check check (reason in ('link', 'account', 'store_account', 'unclaimed')),
+  constraint ownership_reason_check check (reason in ('link', 'account', 'store_account', 'unclaimed', 'seat')),
   constraint ownership_position_check check ((reason = 'unclaimed') = (position is null))
 );
 
 create index ownership_customer_idx on subledger.ownership (stream_id, customer_kind, customer_id);
 
 create index ownership_starts_at_idx on subledger.ownership (stream_id, starts_at) where starts_at > '-infinity';
+
+create index ownership_seat_ends_at_idx on subledger.ownership (stream_id, ends_at) where reason = 'seat';
 
 grant select, insert, update, delete on subledger.ownership to subledger_projector;
 grant select on subledger.ownership to subledger_receiver, subledger_poller, subledger_reader, subledger_analyst;
@@ -2318,7 +2323,8 @@ grant select on subledger.ownership to subledger_receiver, subledger_poller, sub
 
 comment on table subledger.ownership is
   'Who owns a subscription, and when. The intervals of a subscription cover all time. They do not overlap, except under '
-  'the policy shared. A customer has access where a period of access and an interval of ownership overlap';
+  'the policy shared, and except those of seats, whose customers have access beside the owner. A customer has access where a '
+  'period of access and an interval of ownership overlap';
 comment on column subledger.ownership.starts_at is 'Included; -infinity for the first owner, who owns the past too';
 comment on column subledger.ownership.ends_at is 'Excluded; infinity for the current owner';
 comment on column subledger.ownership.customer_kind is
@@ -2328,7 +2334,8 @@ comment on column subledger.ownership.customer_id is
   'The backend''s own id, the appAccountToken, or the smallest original_transaction_id of the store account';
 comment on column subledger.ownership.reason is
   'link: a link on the subscription; account: the account token of a purchase; store_account: the app user of the store '
-  'account; unclaimed: no app user is known';
+  'account; unclaimed: no app user is known; seat: a seat that the backend gave to the customer, who does not own the '
+  'subscription';
 comment on column subledger.ownership.position is 'First event that reported the reason; null if unclaimed';
 
 -- Once ---------------------------------------------------------------------------------------------------------------
@@ -3568,7 +3575,7 @@ select
   coalesce(
     event.facts #>> '{transactions,0,originalTransactionId}', event.facts #>> '{renewals,0,originalTransactionId}',
     event.facts #>> '{accountDeletions,0,originalTransactionId}', event.facts #>> '{write,originalTransactionId}',
-    event.facts #>> '{erasure,subscriptions,0}'
+    event.facts #>> '{erasure,subscriptions,0}', event.facts #>> '{seat,originalTransactionId}'
   ) as original_transaction_id,
   event.facts #>> '{transactions,0,transactionId}' as transaction_id,
   event.facts #>> '{transactions,0,productId}' as product_id,
@@ -4382,7 +4389,8 @@ comment on column analyst.customers.customer_id is
 comment on column analyst.customers.starts_at is 'Inclusive; -infinity for the first owner';
 comment on column analyst.customers.ends_at is 'Exclusive; infinity for the current owner';
 comment on column analyst.customers.reason is
-  'What makes the customer the owner: link, account, store_account; unclaimed if no app user is known';
+  'What makes the customer the owner: link, account, store_account; unclaimed if no app user is known. seat: the customer has '
+  'a seat of the subscription and does not own it; figures of customers and money do not count it';
 comment on column analyst.customers.position is
   'Position of the first event that reported the reason; null if unclaimed';
 
@@ -4466,6 +4474,7 @@ with held as (
   join subledger.ownership using (stream_id, original_transaction_id)
   join subledger.stream using (stream_id)
   where access_period.payer_state not in ('family', 'assigned', 'granted')
+    and ownership.reason <> 'seat'
   union all
   select
     stream.app, stream.environment, ownership.stream_id, ownership.customer_kind, ownership.customer_id,
@@ -4475,6 +4484,7 @@ with held as (
   from subledger.refunded_period
   join subledger.ownership using (stream_id, original_transaction_id)
   join subledger.stream using (stream_id)
+  where ownership.reason <> 'seat'
 )
 select
   app,
@@ -4617,6 +4627,7 @@ with stretch as (
   where movements_detail.movement in ('churn', 'trial_lost')
     and ownership.starts_at < movements_detail.at
     and ownership.ends_at >= movements_detail.at
+    and ownership.reason <> 'seat'
   order by
     stream_id, ownership.customer_kind, ownership.customer_id, movements_detail.at, movements_detail.movement,
     movements_detail.churn_reason = 'unknown', movements_detail.churn_reason, movements_detail.reason_stated
@@ -6180,6 +6191,7 @@ select distinct on (stream_id, original_transaction_id, starts_at)
   customer_kind,
   customer_id
 from subledger.ownership
+where reason <> 'seat'
 order by stream_id, original_transaction_id, starts_at, customer_kind, customer_id;
 
 comment on view analyst.first_owners is

@@ -20,6 +20,9 @@ package enum Limits {
     static let failingTimeMax = Duration.seconds(5)
     /// How long a failed batch affects the health check. Longer than the usual interval of a load balancer.
     static let failureAgeMax = Duration.seconds(30)
+    /// Maximum number of claims of seats that stand of one subscription. Its facts name each claim, and are written again with
+    /// every event about it: 5,000 are some 750 kB.
+    package static let seatClaimsMax = 5000
     /// Maximum number of events per page of the log.
     package static let pageEventsMax = 1000
     /// Maximum number of events read for a page with a filter, so that any page takes at most tenths of a second.

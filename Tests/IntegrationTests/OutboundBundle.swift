@@ -153,7 +153,7 @@ struct OutboundBundle {
     func delivering(
         timeout: Duration = .seconds(10), allowsPrivate: Bool = true, resolver: HostResolver = .system,
         forwards: [Forward] = [], metrics: MetricsRegistry = MetricsRegistry(), isPaced: Bool = false,
-        trustRoots: NIOSSLTrustRoots = .default, archive: BodyArchive = .none,
+        heldMax: Int = Outbound.Limits.heldMax, trustRoots: NIOSSLTrustRoots = .default, archive: BodyArchive = .none,
         _ test: (OutboundDelivery) async throws -> Void
     ) async throws {
         let logger = logs.logger
@@ -174,7 +174,7 @@ struct OutboundBundle {
                 sleep: { instant in
                     let now = origin + start.duration(to: clock.now)
                     try await Task.sleep(for: isPaced ? instant - now : .milliseconds(5))
-                }),
+                }), heldMax: heldMax,
             random: { 0.5 }, metrics: metrics, logger: logger)
         let running = Task {
             async let listening: Void = changes.run()

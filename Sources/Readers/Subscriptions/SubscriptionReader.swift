@@ -18,6 +18,8 @@ package struct SubscriptionReader: Sendable {
         /// The position of the last event about the subscription.
         package let position: Int64
         package let subscription: Subscription
+        /// The seats that a backend gave to its customers.
+        package let seats: SeatClaims
         /// Nil if the store was not asked about the subscription and will not be.
         package let checks: SubscriptionChecks?
         /// The account tokens of its purchases that too many store accounts share, in order.
@@ -65,6 +67,7 @@ package struct SubscriptionReader: Sendable {
               and ownership.original_transaction_id = coalesce(subscription.part_of, input.id)
               and ownership.customer_kind = 'link'
               and ownership.customer_id = $4
+              and ownership.reason <> 'seat'
               and ownership.starts_at <= $5
               and ownership.ends_at > $5
           )
@@ -173,7 +176,7 @@ package struct SubscriptionReader: Sendable {
                 found.append(
                     Found(
                         app: foundApp, position: try rows[index].value(at: 1), subscription: subscription,
-                        checks: checks, sharedAccountTokens: tokens,
+                        seats: SeatClaims(of: facts), checks: checks, sharedAccountTokens: tokens,
                         coveredSince: try rows[index].optional(at: 11),
                         writes: try SubscriptionWrite.read(rows[index], at: 12)))
             }

@@ -127,7 +127,7 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
         of originalTransactionId: String, _ access: [AccessPeriod], owners: [Ownership] = [], after start: Instant,
         through end: Instant
     ) -> [Change] {
-        let instants = access.flatMap { [$0.start, $0.end] } + owners.map(\.from)
+        let instants = access.flatMap { [$0.start, $0.end] } + owners.flatMap { [$0.from, $0.until] }
         let boundaries = Set(instants).filter { $0 > start && $0 <= end }.sorted()
         var changes: [Change] = []
         var before = access.use(at: start)
