@@ -3782,7 +3782,23 @@ comment on column analyst.transactions.is_for_added_seats is
 comment on column analyst.transactions.positions is 'Positions of the events that reported it, ascending';
 
 create or replace view analyst.plans as
-with period as (
+with lasting as (
+  -- Count by days first, so that the length is found once for each number of days, and not for each purchase.
+  select
+    stream_id,
+    product_id,
+    -- Double precision, because numeric takes several times as long.
+    floor(date_part('epoch', expires_date - purchase_date) / 86400 + 0.5) as days,
+    count(*) as transactions
+  from subledger.transaction
+  where product_id is not null
+    and expires_date is not null
+    and offer_type is null
+    and is_trial_period is not true
+    and billing_plan_type is distinct from 'MONTHLY'
+    and in_app_ownership_type is distinct from 'GRANTED'
+  group by 1, 2, 3
+), period as (
   select
     stream_id,
     product_id,
@@ -3793,18 +3809,11 @@ with period as (
       when days between 89 and 92 then 'P3M'
       when days between 181 and 184 then 'P6M'
       when days between 365 and 366 then 'P1Y'
-    end as length
-  from subledger.transaction
-  -- Double precision, because numeric takes several times as long.
-  cross join lateral floor(date_part('epoch', expires_date - purchase_date) / 86400 + 0.5) as days
-  where product_id is not null
-    and expires_date is not null
-    and offer_type is null
-    and is_trial_period is not true
-    and billing_plan_type is distinct from 'MONTHLY'
-    and in_app_ownership_type is distinct from 'GRANTED'
+    end as length,
+    transactions
+  from lasting
 ), counted as (
-  select stream_id, product_id, length, count(*) as transactions
+  select stream_id, product_id, length, sum(transactions)::bigint as transactions
   from period
   where length is not null
   group by stream_id, product_id, length
@@ -4484,8 +4493,9 @@ select
 from held
 -- `is distinct from false` makes the planner expect nearly all rows.
 where (starts_at < ends_at) is distinct from false
+-- By the id first: it tells most customers apart, so that a sort compares little else.
 window earlier as (
-  partition by stream_id, customer_kind, customer_id
+  partition by customer_id, customer_kind, stream_id
   order by starts_at
   rows between unbounded preceding and 1 preceding
 );
@@ -4588,7 +4598,7 @@ with stretch as (
     select
       stream_id, customer_kind, customer_id, payer_state, starts_at, ends_at,
       count(*) filter (where (held_until < starts_at) is not false) over (
-        partition by stream_id, customer_kind, customer_id order by starts_at
+        partition by customer_id, customer_kind, stream_id order by starts_at
       ) as number
     from analyst.customer_periods
   ) as numbered
@@ -6123,37 +6133,53 @@ comment on function analyst.rate_on is
 create or replace function analyst.rates_in(target text)
 returns table (day date, currency text, rate numeric)
 language sql stable as $$
-  select
-    sold.day,
-    sold.currency,
-    case when sold.currency = $1 then 1 else wanted.per_euro / own.per_euro end
-  from (
-    select distinct (transaction.purchase_date at time zone interval '0')::date as day, transaction.currency
+  with span as (
+    select
+      (min(transaction.purchase_date) at time zone interval '0')::date as first_day,
+      (
+        greatest(max(transaction.purchase_date), max(transaction.revocation_date), now()) at time zone interval '0'
+      )::date as last_day
     from subledger.transaction
-    where transaction.currency is not null
-      and transaction.purchase_date is not null
-    union
-    select distinct (transaction.revocation_date at time zone interval '0')::date, transaction.currency
-    from subledger.transaction
-    where transaction.currency is not null
-      and transaction.revocation_date is not null
-    union
-    select distinct ((part ->> 'at')::timestamptz at time zone interval '0')::date, transaction.currency
-    from subledger.transaction
-    cross join lateral jsonb_array_elements(transaction.refunds) as part
-    where transaction.currency is not null
-      and transaction.refunds is not null
-  ) as sold
-  left join lateral analyst.rate_on(sold.currency, sold.day) as own on true
-  left join lateral analyst.rate_on($1, sold.day) as wanted on true
+  ), listed as (
+    -- A rate counts until the next one, for seven days at most.
+    select
+      exchange_rate.currency,
+      exchange_rate.day as first_day,
+      least(
+        lead(exchange_rate.day) over (partition by exchange_rate.currency order by exchange_rate.day) - 1,
+        exchange_rate.day + 6
+      ) as last_day,
+      exchange_rate.per_euro
+    from subledger.exchange_rate
+    union all
+    select 'EUR', span.first_day, span.last_day, 1
+    from span
+  ), daily as (
+    select listed.currency, at.day::date as day, listed.per_euro
+    from listed
+    cross join span
+    cross join lateral generate_series(
+      greatest(listed.first_day, span.first_day)::timestamp, least(listed.last_day, span.last_day)::timestamp,
+      interval '1 day'
+    ) as at (day)
+  )
+  select own.day, own.currency, wanted.per_euro / own.per_euro
+  from daily as own
+  join daily as wanted using (day)
+  where wanted.currency = $1
+    and own.currency <> $1
+  union all
+  select at.day::date, $1, 1
+  from span
+  cross join lateral generate_series(span.first_day::timestamp, span.last_day::timestamp, interval '1 day') as at (day)
 $$;
 
 comment on function analyst.rates_in is
-  'What one unit of each currency was worth in the currency target, on each day with a payment or refund in it: by the '
-  'latest rates of the week that ends with the day; null if there is none';
+  'What one unit of each currency was worth in the currency target, on each day since the first purchase: by the latest '
+  'rates of the week that ends with the day; no row if there is none';
 
 create or replace view analyst.first_owners as
-select distinct on (stream_id, original_transaction_id, starts_at)
+select
   stream_id,
   original_transaction_id,
   starts_at,
@@ -6161,7 +6187,15 @@ select distinct on (stream_id, original_transaction_id, starts_at)
   customer_kind,
   customer_id
 from subledger.ownership
-order by stream_id, original_transaction_id, starts_at, customer_kind, customer_id;
+-- Not `distinct on`, through which the planner sees no statistics: it would then sort all that is joined with this view.
+where not exists (
+  select
+  from subledger.ownership as other
+  where other.stream_id = ownership.stream_id
+    and other.original_transaction_id = ownership.original_transaction_id
+    and other.starts_at = ownership.starts_at
+    and (other.customer_kind, other.customer_id) < (ownership.customer_kind, ownership.customer_id)
+);
 
 comment on view analyst.first_owners is
   'Customers like customers, but one for each instant: of several who share a subscription, the first by kind and id, so '
@@ -6169,53 +6203,60 @@ comment on view analyst.first_owners is
 comment on column analyst.first_owners.starts_at is 'Inclusive; -infinity for the first owner';
 comment on column analyst.first_owners.ends_at is 'Exclusive; infinity for the current owner';
 
+create or replace view analyst.payments as
+select
+  (paid.purchase_date at time zone interval '0')::date as day,
+  paid.app,
+  paid.environment,
+  paid.stream_id,
+  analyst.store(paid.original_transaction_id) as store,
+  case
+    when coalesce(paid.type, 'Auto-Renewable Subscription') = 'Auto-Renewable Subscription'
+      and paid.expires_date is not null then 'subscription'
+    else 'one_time'
+  end as kind,
+  paid.product_id,
+  paid.storefront,
+  paid.currency,
+  paid.offer_type,
+  paid.offer_identifier,
+  owner.customer_kind,
+  owner.customer_id,
+  -- By the id first: it tells most customers apart, so that a sort compares little else.
+  row_number() over (
+    partition by owner.customer_id, owner.customer_kind, paid.stream_id order by paid.purchase_date, paid.transaction_id
+  ) as payment,
+  case
+    when paid.refund is distinct from 'full' and paid.expires_date > paid.purchase_date then paid.expires_date
+  end as served_until,
+  paid.price,
+  paid.refund,
+  case when paid.refund is not null then (paid.revocation_date at time zone interval '0')::date end as refund_day,
+  paid.refunded_amount,
+  paid.purchase_date,
+  paid.original_transaction_id,
+  paid.transaction_id,
+  paid.positions,
+  paid.tax,
+  paid.developer_revenue,
+  paid.refunds
+from analyst.refund_rate_detail as paid
+left join analyst.first_owners as owner
+  on owner.stream_id = paid.stream_id
+  and owner.original_transaction_id = paid.original_transaction_id
+  and owner.starts_at <= paid.purchase_date
+  and owner.ends_at > paid.purchase_date
+where paid.price is distinct from 0;
+
 create or replace view analyst.revenue_detail as
-with payment as (
+with served as (
   select
-    paid.app,
-    paid.environment,
-    paid.stream_id,
-    paid.product_id,
-    paid.currency,
-    paid.purchase_date,
-    paid.refund,
-    case when paid.refund is not null then paid.revocation_date end as refunded_at,
-    paid.price,
-    paid.refunded_amount,
-    paid.tax,
-    paid.developer_revenue,
-    paid.refunds,
-    paid.original_transaction_id,
-    paid.transaction_id,
-    paid.positions,
-    paid.storefront,
-    paid.offer_type,
-    paid.offer_identifier,
-    case
-      when coalesce(paid.type, 'Auto-Renewable Subscription') = 'Auto-Renewable Subscription'
-        and paid.expires_date is not null then 'subscription'
-      else 'one_time'
-    end as kind,
-    case
-      when paid.refund is distinct from 'full' and paid.expires_date > paid.purchase_date then paid.expires_date
-    end as served_until,
-    owner.customer_kind,
-    owner.customer_id
-  from analyst.refund_rate_detail as paid
-  left join analyst.first_owners as owner
-    on owner.stream_id = paid.stream_id
-    and owner.original_transaction_id = paid.original_transaction_id
-    and owner.starts_at <= paid.purchase_date
-    and owner.ends_at > paid.purchase_date
-  where paid.price is distinct from 0
-), served as (
-  select
-    payment.*,
+    payments.*,
     max(served_until) over (
       partition by stream_id, original_transaction_id order by purchase_date, transaction_id
       rows between unbounded preceding and 1 preceding
     ) as served_before
-  from payment
+  from analyst.payments
 ), run as (
   -- A pause of more than 60 days begins the years of service anew.
   select
@@ -6226,11 +6267,11 @@ with payment as (
   from served
 )
 select
-  (run.purchase_date at time zone interval '0')::date as day,
+  run.day,
   run.app,
   run.environment,
   run.stream_id,
-  analyst.store(run.original_transaction_id) as store,
+  run.store,
   run.kind,
   run.product_id,
   analyst.country(run.storefront) as country,
@@ -6239,9 +6280,7 @@ select
   run.offer_identifier,
   run.customer_kind,
   run.customer_id,
-  row_number() over (
-    partition by run.stream_id, run.customer_kind, run.customer_id order by run.purchase_date, run.transaction_id
-  ) as payment,
+  run.payment,
   run.kind = 'subscription' and coalesce(
     -- What two purchases pay for counts once, such as a period to which seats were added, and only until this one.
     sum(greatest(run.served_until - greatest(run.purchase_date, run.served_before), interval '0')) over (
@@ -6251,7 +6290,7 @@ select
   ) as is_later,
   run.price,
   run.refund,
-  (run.refunded_at at time zone interval '0')::date as refund_day,
+  run.refund_day,
   run.refunded_amount,
   run.purchase_date,
   run.original_transaction_id,
@@ -6286,32 +6325,44 @@ comment on column analyst.revenue_detail.developer_revenue is 'As in refund_rate
 comment on column analyst.revenue_detail.purchase_date is 'When it was bought, or when its period begins';
 
 create or replace view analyst.revenue as
-with entry as (
+with alike as (
+  -- Add up payments with the same days first: there are few distinct combinations, and most have no refund.
   select
-    at.day, stream_id, store, kind, product_id, country, currency, offer_type, payment = 1 as is_first, at.gross,
-    at.refunded, at.refunded_here, at.payments, at.unpriced
-  from analyst.revenue_detail
+    day, refund_day, refunds, payment = 1 as is_first, stream_id, store, kind, product_id, storefront, currency,
+    offer_type,
+    count(*) as payments,
+    sum(price) as gross,
+    sum(refunded_amount) as refunded,
+    count(*) - count(price) as unpriced
+  from analyst.payments
+  group by
+    day, refund_day, refunds, payment = 1, stream_id, store, kind, product_id, storefront, currency, offer_type
+), entry as (
+  select
+    at.day, stream_id, store, kind, product_id, analyst.country(storefront) as country, currency, offer_type, is_first,
+    at.gross, at.refunded, at.refunded_here, at.payments, at.unpriced
+  from alike
   cross join lateral (
     values
-      (day, price, refunded_amount, 0, 1, (price is null)::integer),
-      (refund_day, null, null, case when refunds is null then refunded_amount end, 0, 0)
+      (day, gross, refunded, 0, payments, unpriced),
+      (refund_day, null, null, case when refunds is null then refunded end, 0, 0)
     union all
     select
       ((part ->> 'at')::timestamptz at time zone interval '0')::date, null, null,
-      round((part ->> 'amount')::numeric / 1000, 3), 0, 0
+      payments * round((part ->> 'amount')::numeric / 1000, 3), 0, 0
     from jsonb_array_elements(refunds) as part
   ) as at (day, gross, refunded, refunded_here, payments, unpriced)
   where at.day is not null
 ), counted as (
   select
     day, stream_id, store, kind, product_id, country, currency, offer_type,
-    sum(payments) as payments,
+    sum(payments)::bigint as payments,
     coalesce(sum(gross), 0) as gross,
     coalesce(sum(gross) filter (where is_first), 0) as new,
     coalesce(sum(gross) filter (where not is_first), 0) as renewal,
     coalesce(sum(refunded), 0) as refunded,
     coalesce(sum(refunded_here), 0) as refunded_here,
-    sum(unpriced) as unpriced
+    sum(unpriced)::bigint as unpriced
   from entry
   group by day, stream_id, store, kind, product_id, country, currency, offer_type
 )
@@ -6472,10 +6523,12 @@ with valued as (
     least(valued.last_day, analyst.day_from(owner.ends_at) - 1) as last_day,
     valued.positions[1] as position
   from valued
-  join analyst.first_owners as owner using (stream_id, original_transaction_id)
+  -- Every subscription has an owner. An outer join, because the planner expects only a few rows of an inner one.
+  left join analyst.first_owners as owner using (stream_id, original_transaction_id)
 ), change as (
+  -- By the id first: it tells most customers apart, so that a sort compares little else.
   select
-    owned.stream_id, owned.customer_kind, owned.customer_id, owned.currency, at.day, sum(at.delta) as delta,
+    owned.customer_id, owned.customer_kind, owned.stream_id, owned.currency, at.day, sum(at.delta) as delta,
     array_agg(distinct owned.position order by owned.position) as positions
   from owned
   cross join lateral (
@@ -6483,7 +6536,7 @@ with valued as (
   ) as at (day, delta)
   where owned.first_day <= owned.last_day
     and at.day <= (now() at time zone 'UTC')::date
-  group by owned.stream_id, owned.customer_kind, owned.customer_id, owned.currency, at.day
+  group by owned.customer_id, owned.customer_kind, owned.stream_id, owned.currency, at.day
   having sum(at.delta) <> 0
 ), running as (
   select
@@ -6491,7 +6544,7 @@ with valued as (
     sum(delta) over so_far as after,
     row_number() over so_far as number
   from change
-  window so_far as (partition by stream_id, customer_kind, customer_id, currency order by day)
+  window so_far as (partition by customer_id, customer_kind, stream_id, currency order by day)
 )
 select
   running.day - 1 as day,
@@ -6758,21 +6811,20 @@ returns table (
 language sql stable as $$
   with payment as (
     select
-      revenue_detail.stream_id,
-      min(revenue_detail.day) over own as first_day,
-      first_value(revenue_detail.country) over own as country,
-      revenue_detail.day,
-      revenue_detail.payment,
-      (revenue_detail.price - coalesce(revenue_detail.refunded_amount, 0))
-        * factor.rate as amount
-    from analyst.revenue_detail
+      payments.stream_id,
+      min(payments.day) over own as first_day,
+      first_value(analyst.country(payments.storefront)) over own as country,
+      payments.day,
+      payments.payment,
+      (payments.price - coalesce(payments.refunded_amount, 0)) * factor.rate as amount
+    from analyst.payments
     left join analyst.rates_in($1) as factor
-      on factor.day = revenue_detail.day
-      and factor.currency = revenue_detail.currency
-    where revenue_detail.customer_id is not null
+      on factor.day = payments.day
+      and factor.currency = payments.currency
+    where payments.customer_id is not null
     window own as (
-      partition by revenue_detail.stream_id, revenue_detail.customer_kind, revenue_detail.customer_id
-      order by revenue_detail.payment
+      partition by payments.customer_id, payments.customer_kind, payments.stream_id
+      order by payments.payment
       rows between unbounded preceding and unbounded following
     )
   ), monthly as (
@@ -6822,28 +6874,26 @@ returns table (
   month date, app text, environment text, customers bigint, revenue numeric, arppu numeric, unconverted bigint
 )
 language sql stable as $$
-  with money as (
+  with paid as (
     select
-      date_trunc('month', sold.day)::date as month, sold.app, sold.environment,
-      sum(sold.gross - sold.refunded) as revenue,
-      sum(case when sold.gross is null then sold.payments else sold.unpriced end)::bigint as unconverted
-    from analyst.revenue_in($1) as sold
-    group by 1, 2, 3
-  ), payer as (
-    select month, app, environment, count(*) as customers
-    from (
-      select distinct
-        date_trunc('month', day)::date as month, app, environment, customer_kind, customer_id
-      from analyst.revenue_detail
-      where customer_id is not null
-    ) as paid
-    group by 1, 2, 3
+      date_trunc('month', payments.day)::date as month,
+      payments.stream_id,
+      payments.customer_kind,
+      payments.customer_id,
+      sum((payments.price - coalesce(payments.refunded_amount, 0)) * factor.rate) as revenue,
+      count(*) filter (where payments.price is null or factor.rate is null) as unconverted
+    from analyst.payments
+    left join analyst.rates_in($1) as factor
+      on factor.day = payments.day
+      and factor.currency = payments.currency
+    group by 1, 2, 3, 4
   )
   select
-    month, app, environment, coalesce(payer.customers, 0), coalesce(money.revenue, 0),
-    round(money.revenue / payer.customers, 3), money.unconverted
-  from money
-  left join payer using (month, app, environment)
+    paid.month, stream.app, stream.environment, count(paid.customer_id), round(coalesce(sum(paid.revenue), 0), 3),
+    round(sum(paid.revenue) / nullif(count(paid.customer_id), 0), 3), sum(paid.unconverted)::bigint
+  from paid
+  join subledger.stream using (stream_id)
+  group by paid.month, stream.app, stream.environment
 $$;
 
 comment on function analyst.arppu_in is
