@@ -6222,10 +6222,6 @@ select
   paid.offer_identifier,
   owner.customer_kind,
   owner.customer_id,
-  -- By the id first: it tells most customers apart, so that a sort compares little else.
-  row_number() over (
-    partition by owner.customer_id, owner.customer_kind, paid.stream_id order by paid.purchase_date, paid.transaction_id
-  ) as payment,
   case
     when paid.refund is distinct from 'full' and paid.expires_date > paid.purchase_date then paid.expires_date
   end as served_until,
@@ -6247,6 +6243,22 @@ left join analyst.first_owners as owner
   and owner.starts_at <= paid.purchase_date
   and owner.ends_at > paid.purchase_date
 where paid.price is distinct from 0;
+
+comment on view analyst.payments is
+  'Every payment like revenue_detail, without its number and without the years of service before it, for which all payments '
+  'are sorted';
+comment on column analyst.payments.day is 'Day of the purchase, UTC';
+comment on column analyst.payments.storefront is 'See transactions';
+comment on column analyst.payments.served_until is
+  'End of what was paid for; null for one-time purchases and for full refunds';
+comment on column analyst.payments.price is 'As in revenue_detail';
+comment on column analyst.payments.refund is 'As in revenue_detail';
+comment on column analyst.payments.refund_day is 'As in revenue_detail';
+comment on column analyst.payments.refunded_amount is 'As in revenue_detail';
+comment on column analyst.payments.purchase_date is 'When it was bought, or when its period begins';
+comment on column analyst.payments.tax is 'As in refund_rate_detail';
+comment on column analyst.payments.developer_revenue is 'As in refund_rate_detail';
+comment on column analyst.payments.refunds is 'See subledger.transaction.refunds';
 
 create or replace view analyst.revenue_detail as
 with served as (
@@ -6280,7 +6292,9 @@ select
   run.offer_identifier,
   run.customer_kind,
   run.customer_id,
-  run.payment,
+  row_number() over (
+    partition by run.customer_id, run.customer_kind, run.stream_id order by run.purchase_date, run.transaction_id
+  ) as payment,
   run.kind = 'subscription' and coalesce(
     -- What two purchases pay for counts once, such as a period to which seats were added, and only until this one.
     sum(greatest(run.served_until - greatest(run.purchase_date, run.served_before), interval '0')) over (
@@ -6325,18 +6339,25 @@ comment on column analyst.revenue_detail.developer_revenue is 'As in refund_rate
 comment on column analyst.revenue_detail.purchase_date is 'When it was bought, or when its period begins';
 
 create or replace view analyst.revenue as
-with alike as (
+with numbered as (
+  -- By the id first: it tells most customers apart, so that a sort compares little else.
+  select
+    payments.*,
+    row_number() over (
+      partition by customer_id, customer_kind, stream_id order by purchase_date, transaction_id
+    ) = 1 as is_first
+  from analyst.payments
+), alike as (
   -- Add up payments with the same days first: there are few distinct combinations, and most have no refund.
   select
-    day, refund_day, refunds, payment = 1 as is_first, stream_id, store, kind, product_id, storefront, currency,
+    day, refund_day, refunds, is_first, stream_id, store, kind, product_id, storefront, currency,
     offer_type,
     count(*) as payments,
     sum(price) as gross,
     sum(refunded_amount) as refunded,
     count(*) - count(price) as unpriced
-  from analyst.payments
-  group by
-    day, refund_day, refunds, payment = 1, stream_id, store, kind, product_id, storefront, currency, offer_type
+  from numbered
+  group by day, refund_day, refunds, is_first, stream_id, store, kind, product_id, storefront, currency, offer_type
 ), entry as (
   select
     at.day, stream_id, store, kind, product_id, analyst.country(storefront) as country, currency, offer_type, is_first,
@@ -6479,7 +6500,11 @@ select
   analyst.monthly_price(failed.price, analyst.price_months(failed.price_period, plans.months)) as mrr,
   periods.first_day,
   periods.last_day,
-  periods.positions
+  periods.positions,
+  analyst.store(periods.original_transaction_id) as store,
+  analyst.country(bought.storefront) as country,
+  plans.length,
+  bought.offer_type
 from analyst.periods
 join subledger.access_period as failed
   on failed.stream_id = periods.stream_id
@@ -6490,6 +6515,11 @@ join subledger.access_period as failed
 left join analyst.plans
   on plans.stream_id = periods.stream_id
   and plans.product_id = periods.product_id
+-- By key, so that the planner removes it if a query uses none of its columns.
+left join subledger.transaction as bought
+  on bought.stream_id = periods.stream_id
+  and bought.original_transaction_id = periods.original_transaction_id
+  and bought.transaction_id = periods.transaction_id
 where periods.payer_state = 'grace'
   and (periods.first_day <= periods.last_day) is distinct from false;
 
@@ -6503,39 +6533,108 @@ comment on column analyst.mrr_in_grace_detail.first_day is 'First day whose 00:0
 comment on column analyst.mrr_in_grace_detail.last_day is 'Last day whose 00:00 UTC lies in it';
 comment on column analyst.mrr_in_grace_detail.positions is 'Position of the first event that reported the grace period';
 
-create or replace view analyst.mrr_movements_detail as
+create or replace view analyst.mrr_stretches as
 with valued as (
-  select stream_id, currency, original_transaction_id, mrr, first_day, last_day, positions
+  select
+    stream_id, original_transaction_id, store, product_id, length, country, currency, offer_type, mrr, first_day,
+    last_day, positions[1] as position
   from analyst.mrr_detail
   where mrr > 0
   union all
-  select stream_id, currency, original_transaction_id, mrr, first_day, last_day, positions
+  select
+    stream_id, original_transaction_id, store, product_id, length, country, currency, offer_type, mrr, first_day,
+    last_day, positions[1]
   from analyst.mrr_in_grace_detail
   where mrr > 0
-), owned as (
+), marked as (
+  -- By the subscription first: it tells most rows apart, so that a sort compares little else.
   select
-    valued.stream_id,
-    valued.currency,
-    owner.customer_kind,
-    owner.customer_id,
-    valued.mrr,
-    greatest(valued.first_day, analyst.day_from(owner.starts_at)) as first_day,
-    least(valued.last_day, analyst.day_from(owner.ends_at) - 1) as last_day,
-    valued.positions[1] as position
+    valued.*,
+    (
+      lag(last_day) over line + 1, lag(mrr) over line, lag(currency) over line, lag(product_id) over line,
+      lag(country) over line, lag(offer_type) over line
+    ) is distinct from (first_day, mrr, currency, product_id, country, offer_type) as begins
   from valued
-  -- Every subscription has an owner. An outer join, because the planner expects only a few rows of an inner one.
-  left join analyst.first_owners as owner using (stream_id, original_transaction_id)
-), change as (
+  window line as (partition by original_transaction_id, stream_id order by first_day, last_day, position)
+), numbered as (
+  select
+    marked.*,
+    count(*) filter (where begins) over (
+      partition by original_transaction_id, stream_id order by first_day, last_day, position
+      rows unbounded preceding
+    ) as number
+  from marked
+)
+select
+  stream_id,
+  original_transaction_id,
+  store,
+  product_id,
+  length,
+  country,
+  currency,
+  offer_type,
+  mrr,
+  min(first_day) as first_day,
+  max(last_day) as last_day,
+  array_agg(position order by first_day) as positions
+from numbered
+group by
+  original_transaction_id, stream_id, number, store, product_id, length, country, currency, offer_type, mrr;
+
+comment on view analyst.mrr_stretches is
+  'Monthly value of a subscription on each day from first_day to last_day: periods that follow each other with the same '
+  'value, product, country, currency and offer are one row. From mrr_detail and mrr_in_grace_detail';
+comment on column analyst.mrr_stretches.currency is 'ISO 4217';
+comment on column analyst.mrr_stretches.mrr is 'In the currency unit; above 0';
+comment on column analyst.mrr_stretches.first_day is 'First day whose 00:00 UTC lies in it';
+comment on column analyst.mrr_stretches.last_day is 'Last day whose 00:00 UTC lies in it';
+comment on column analyst.mrr_stretches.positions is
+  'Position of the first event that reported each of the periods, in their order';
+
+create or replace view analyst.owned_mrr as
+select
+  held.stream_id,
+  owner.customer_kind,
+  owner.customer_id,
+  held.original_transaction_id,
+  held.store,
+  held.product_id,
+  held.length,
+  held.country,
+  held.currency,
+  held.offer_type,
+  held.mrr,
+  greatest(held.first_day, analyst.day_from(owner.starts_at)) as first_day,
+  least(held.last_day, analyst.day_from(owner.ends_at) - 1) as last_day,
+  held.positions
+from analyst.mrr_stretches as held
+-- Every subscription has an owner. An outer join, because the planner expects only a few rows of an inner one.
+left join analyst.first_owners as owner using (stream_id, original_transaction_id)
+where greatest(held.first_day, analyst.day_from(owner.starts_at))
+  <= least(held.last_day, analyst.day_from(owner.ends_at) - 1);
+
+comment on view analyst.owned_mrr is
+  'mrr_stretches, as far as the subscription belonged to a customer; see first_owners';
+comment on column analyst.owned_mrr.currency is 'ISO 4217';
+comment on column analyst.owned_mrr.mrr is 'In the currency unit; above 0';
+comment on column analyst.owned_mrr.first_day is 'First day whose 00:00 UTC lies in it';
+comment on column analyst.owned_mrr.last_day is 'Last day whose 00:00 UTC lies in it';
+comment on column analyst.owned_mrr.positions is 'See mrr_stretches';
+
+create or replace view analyst.mrr_movements_detail as
+with change as (
   -- By the id first: it tells most customers apart, so that a sort compares little else.
   select
     owned.customer_id, owned.customer_kind, owned.stream_id, owned.currency, at.day, sum(at.delta) as delta,
-    array_agg(distinct owned.position order by owned.position) as positions
-  from owned
+    array_agg(distinct at.position order by at.position) as positions
+  from analyst.owned_mrr as owned
   cross join lateral (
-    values (owned.first_day, owned.mrr), (owned.last_day + 1, -owned.mrr)
-  ) as at (day, delta)
-  where owned.first_day <= owned.last_day
-    and at.day <= (now() at time zone 'UTC')::date
+    values
+      (owned.first_day, owned.mrr, owned.positions[1]),
+      (owned.last_day + 1, -owned.mrr, owned.positions[cardinality(owned.positions)])
+  ) as at (day, delta, position)
+  where at.day <= (now() at time zone 'UTC')::date
   group by owned.customer_id, owned.customer_kind, owned.stream_id, owned.currency, at.day
   having sum(at.delta) <> 0
 ), running as (
@@ -6571,7 +6670,7 @@ join subledger.stream using (stream_id);
 
 comment on view analyst.mrr_movements_detail is
   'Changes of the monthly value of each customer''s subscriptions, paying or in grace, in each currency. What changes '
-  'within one day is one movement. From mrr_detail and mrr_in_grace_detail';
+  'within one day is one movement. From owned_mrr';
 comment on column analyst.mrr_movements_detail.day is
   'Day of the change, UTC: the values at 00:00 of this day and of the next one differ';
 comment on column analyst.mrr_movements_detail.month is 'First day of its month';
@@ -6666,6 +6765,202 @@ comment on column analyst.mrr_movements.net_retention_percent is
   'What is left of opening after churn and contraction, with expansion and reactivation, in percent; null if that is 0';
 comment on column analyst.mrr_movements.quick_ratio is
   'new and expansion divided by contraction and churn; null if nothing was lost';
+
+create or replace view analyst.mrr_movement_parts_detail as
+with change as (
+  -- By the id first: it tells most customers apart, so that a sort compares little else.
+  select
+    owned.customer_id, owned.customer_kind, owned.stream_id, owned.currency, at.day, owned.store, owned.product_id,
+    owned.length, owned.country, owned.offer_type, sum(at.delta) as delta,
+    array_agg(distinct at.position order by at.position) as positions
+  from analyst.owned_mrr as owned
+  cross join lateral (
+    values
+      (owned.first_day, owned.mrr, owned.positions[1]),
+      (owned.last_day + 1, -owned.mrr, owned.positions[cardinality(owned.positions)])
+  ) as at (day, delta, position)
+  where at.day <= (now() at time zone 'UTC')::date
+  group by
+    owned.customer_id, owned.customer_kind, owned.stream_id, owned.currency, at.day, owned.store, owned.product_id,
+    owned.length, owned.country, owned.offer_type
+  having sum(at.delta) <> 0
+), whole as (
+  select
+    change.*,
+    sum(delta) over one_day as net,
+    sum(delta) filter (where delta > 0) over one_day as gained,
+    sum(delta) filter (where delta < 0) over one_day as lost,
+    -- Up to the day, with all of its parts.
+    sum(delta) over so_far as after,
+    min(day) over so_far as first_day
+  from change
+  window
+    one_day as (partition by customer_id, customer_kind, stream_id, currency, day),
+    so_far as (partition by customer_id, customer_kind, stream_id, currency order by day)
+), moved as (
+  select
+    whole.*,
+    case
+      when after = net then case when day = first_day then 'new' else 'reactivation' end
+      when after = 0 then 'churn'
+      when net > 0 then 'expansion'
+      when net < 0 then 'contraction'
+    end as movement,
+    case
+      when after = net or after = 0 then delta
+      when net > 0 and delta > 0 then delta * net / gained
+      when net < 0 and delta < 0 then delta * net / lost
+      else 0
+    end as amount
+  from whole
+)
+select
+  moved.day - 1 as day,
+  date_trunc('month', moved.day - 1)::date as month,
+  stream.app,
+  stream.environment,
+  moved.stream_id,
+  moved.customer_kind,
+  moved.customer_id,
+  moved.store,
+  moved.product_id,
+  moved.length,
+  moved.country,
+  moved.currency,
+  moved.offer_type,
+  case when moved.amount <> 0 then moved.movement end as movement,
+  moved.amount as mrr,
+  moved.delta - moved.amount as moved,
+  moved.positions
+from moved
+join subledger.stream using (stream_id);
+
+comment on view analyst.mrr_movement_parts_detail is
+  'mrr_movements_detail by product, country and offer: what each of them has of a movement of the customer. If a customer '
+  'changes from one to another, the difference is the movement, and the rest moved';
+comment on column analyst.mrr_movement_parts_detail.day is 'See mrr_movements_detail';
+comment on column analyst.mrr_movement_parts_detail.month is 'First day of its month';
+comment on column analyst.mrr_movement_parts_detail.currency is 'ISO 4217';
+comment on column analyst.mrr_movement_parts_detail.movement is
+  'See mrr_movements_detail; null if all of the change moved from or to another product, country or offer';
+comment on column analyst.mrr_movement_parts_detail.mrr is
+  'Its part of the movement, in the currency unit; negative for a loss. Over all parts, the mrr of mrr_movements_detail';
+comment on column analyst.mrr_movement_parts_detail.moved is
+  'What moved to it from other products, countries or offers of the customer; negative for what moved from it. Over all '
+  'parts, 0';
+comment on column analyst.mrr_movement_parts_detail.positions is
+  'Position of the first event about each purchase or grace period that begins or ends';
+
+create or replace view analyst.mrr_movement_parts as
+with counted as (
+  select
+    month, stream_id, store, product_id, length, country, currency, offer_type,
+    round(coalesce(sum(mrr) filter (where movement = 'new'), 0), 3) as new,
+    round(coalesce(sum(mrr) filter (where movement = 'reactivation'), 0), 3) as reactivation,
+    round(coalesce(sum(mrr) filter (where movement = 'expansion'), 0), 3) as expansion,
+    round(coalesce(-sum(mrr) filter (where movement = 'contraction'), 0), 3) as contraction,
+    round(coalesce(-sum(mrr) filter (where movement = 'churn'), 0), 3) as churn,
+    round(sum(mrr + moved), 3) as net
+  from analyst.mrr_movement_parts_detail
+  group by month, stream_id, store, product_id, length, country, currency, offer_type
+), filled as (
+  select
+    month, stream_id, store, product_id, length, country, currency, offer_type, new, reactivation, expansion,
+    contraction, churn, net
+  from counted
+  union all
+  -- Add the months without movements.
+  select
+    generate_series(min(month), date_trunc('month', now() at time zone 'UTC'), interval '1 month')::date, stream_id,
+    store, product_id, length, country, currency, offer_type, 0, 0, 0, 0, 0, 0
+  from counted
+  group by stream_id, store, product_id, length, country, currency, offer_type
+), monthly as (
+  select
+    month, stream_id, store, product_id, length, country, currency, offer_type,
+    sum(new) as new,
+    sum(reactivation) as reactivation,
+    sum(expansion) as expansion,
+    sum(contraction) as contraction,
+    sum(churn) as churn,
+    sum(net) as net,
+    sum(sum(net)) over (
+      partition by stream_id, store, product_id, length, country, currency, offer_type order by month
+    ) as closing
+  from filled
+  group by month, stream_id, store, product_id, length, country, currency, offer_type
+)
+select
+  monthly.month,
+  stream.app,
+  stream.environment,
+  monthly.store,
+  monthly.product_id,
+  monthly.length,
+  monthly.country,
+  monthly.currency,
+  monthly.offer_type,
+  monthly.closing - monthly.net as opening,
+  monthly.new,
+  monthly.reactivation,
+  monthly.expansion,
+  monthly.contraction,
+  monthly.churn,
+  -- The rest, so that opening and movements are closing to the last digit.
+  monthly.net - monthly.new - monthly.reactivation - monthly.expansion + monthly.contraction + monthly.churn as moved,
+  monthly.closing
+from monthly
+join subledger.stream using (stream_id)
+where (
+    monthly.closing, monthly.net, monthly.new, monthly.reactivation, monthly.expansion, monthly.contraction, monthly.churn
+  ) <> (0, 0, 0, 0, 0, 0, 0);
+
+comment on view analyst.mrr_movement_parts is
+  'mrr_movements by store, product, plan length, country and offer: opening, with the movements and moved, is closing, for '
+  'each of them and for their sums. From mrr_movement_parts_detail; mrr_movements_in gives it in one currency';
+comment on column analyst.mrr_movement_parts.currency is 'ISO 4217';
+comment on column analyst.mrr_movement_parts.opening is 'Monthly value at 00:00 UTC of the first day of the month';
+comment on column analyst.mrr_movement_parts.new is 'See mrr_movements';
+comment on column analyst.mrr_movement_parts.reactivation is 'See mrr_movements';
+comment on column analyst.mrr_movement_parts.expansion is 'See mrr_movements';
+comment on column analyst.mrr_movement_parts.contraction is 'See mrr_movements';
+comment on column analyst.mrr_movement_parts.churn is 'See mrr_movements';
+comment on column analyst.mrr_movement_parts.moved is
+  'What customers moved to it from other products, countries or offers, less what they moved from it';
+comment on column analyst.mrr_movement_parts.closing is 'Monthly value at the end of the month; of the current month, today';
+
+create or replace function analyst.mrr_movements_in(target text, rates_of date default null)
+returns table (
+  month date, app text, environment text, store text, product_id text, length text, country text, currency text,
+  offer_type integer, opening numeric, new numeric, reactivation numeric, expansion numeric, contraction numeric,
+  churn numeric, moved numeric, closing numeric, unconverted numeric
+)
+language sql stable as $$
+  with factor as materialized (
+    select
+      held.currency,
+      case when held.currency = $1 then 1 else wanted.per_euro / own.per_euro end as rate
+    from (
+      select distinct transaction.currency
+      from subledger.transaction
+      where transaction.currency is not null
+    ) as held
+    left join lateral analyst.rate_on(held.currency, coalesce($2, (now() at time zone 'UTC')::date)) as own on true
+    left join lateral analyst.rate_on($1, coalesce($2, (now() at time zone 'UTC')::date)) as wanted on true
+  )
+  select
+    part.month, part.app, part.environment, part.store, part.product_id, part.length, part.country, part.currency,
+    part.offer_type, part.opening * factor.rate, part.new * factor.rate, part.reactivation * factor.rate,
+    part.expansion * factor.rate, part.contraction * factor.rate, part.churn * factor.rate, part.moved * factor.rate,
+    part.closing * factor.rate, case when factor.rate is null then part.closing end
+  from analyst.mrr_movement_parts as part
+  left join factor using (currency)
+$$;
+
+comment on function analyst.mrr_movements_in is
+  'The view mrr_movement_parts in one currency, at the rates of one day for all months, by default of today, so that opening '
+  'and movements are closing. Not rounded: round the sums. Without a rate, the amounts are null, and unconverted has '
+  'closing in the currency of the row';
 
 create or replace function analyst.commission_on(store text, kind text, country text, day date)
 returns table (percent numeric, later_percent numeric)
@@ -6815,7 +7110,7 @@ language sql stable as $$
       min(payments.day) over own as first_day,
       first_value(analyst.country(payments.storefront)) over own as country,
       payments.day,
-      payments.payment,
+      row_number() over own as payment,
       (payments.price - coalesce(payments.refunded_amount, 0)) * factor.rate as amount
     from analyst.payments
     left join analyst.rates_in($1) as factor
@@ -6824,7 +7119,7 @@ language sql stable as $$
     where payments.customer_id is not null
     window own as (
       partition by payments.customer_id, payments.customer_kind, payments.stream_id
-      order by payments.payment
+      order by payments.purchase_date, payments.transaction_id
       rows between unbounded preceding and unbounded following
     )
   ), monthly as (
@@ -7141,22 +7436,29 @@ with plan as materialized (
     analyst.offer_identifier(bought.offer_identifier, bought.promotional_offer_id, bought.offer_code_ref_name)
       as offer_identifier
   from analyst.ordered_periods as charged
-  join subledger.transaction as bought
+  -- An outer join, because the planner expects only a few rows of an inner one.
+  left join (
+    select
+      stream_id, original_transaction_id, transaction_id, storefront, offer_type, offer_identifier,
+      promotional_offer_id, offer_code_ref_name, true as counts
+    from subledger.transaction
+    where not exists (
+      -- Of the purchases of Google Play that show one order, one counts.
+      select
+      from subledger.transaction as other
+      where other.stream_id = transaction.stream_id
+        and other.transaction_id = transaction.transaction_id
+        and other.original_transaction_id < transaction.original_transaction_id
+        and analyst.store(other.original_transaction_id) = 'google'
+    )
+  ) as bought
     on bought.stream_id = charged.stream_id
     and bought.original_transaction_id = charged.original_transaction_id
     and bought.transaction_id = charged.transaction_id
   where charged.payer_state = 'paying'
     and not charged.is_refunded
     and charged.starts_at < charged.ends_at
-    and not exists (
-      -- Of the purchases of Google Play that show one order, one counts.
-      select
-      from subledger.transaction as other
-      where other.stream_id = charged.stream_id
-        and other.transaction_id = charged.transaction_id
-        and other.original_transaction_id < charged.original_transaction_id
-        and analyst.store(other.original_transaction_id) = 'google'
-    )
+    and coalesce(bought.counts, false)
 ), cohort as (
   select
     stream_id,
@@ -7172,15 +7474,16 @@ with plan as materialized (
     min(starts_at) as first_paid_at,
     max(starts_at) as last_paid_at,
     max(ends_at) as paid_until,
-    max(max(starts_at)) over (partition by stream_id, original_transaction_id) = max(starts_at) as is_last,
+    max(max(starts_at)) over (partition by original_transaction_id, stream_id) = max(starts_at) as is_last,
     -- One aggregate, because each is sorted by itself.
     (array_agg(
       array[transaction_id, churned_at::text, churn_reason] order by starts_at desc, transaction_id desc
     ))[1:1] as latest,
     array_agg(positions[1] order by starts_at, transaction_id) as positions
   from charge
+  -- By the subscription first: it tells most rows apart, so that a sort compares little else.
   group by
-    stream_id, original_transaction_id, product_id, storefront, currency, price, price_period, offer_type,
+    original_transaction_id, stream_id, product_id, storefront, currency, price, price_period, offer_type,
     offer_identifier
 )
 select
