@@ -6681,7 +6681,8 @@ comment on column analyst.mrr_movements_detail.mrr is 'By how much the value cha
 comment on column analyst.mrr_movements_detail.before is 'The value before';
 comment on column analyst.mrr_movements_detail.after is 'The value after';
 comment on column analyst.mrr_movements_detail.positions is
-  'Position of the first event about each purchase or grace period that begins or ends';
+  'Position of the first event about each purchase or grace period that begins or ends; without those that another one '
+  'with the same value follows at once';
 
 create or replace view analyst.mrr_movements as
 with counted as (
@@ -6848,8 +6849,7 @@ comment on column analyst.mrr_movement_parts_detail.mrr is
 comment on column analyst.mrr_movement_parts_detail.moved is
   'What moved to it from other products, countries or offers of the customer; negative for what moved from it. Over all '
   'parts, 0';
-comment on column analyst.mrr_movement_parts_detail.positions is
-  'Position of the first event about each purchase or grace period that begins or ends';
+comment on column analyst.mrr_movement_parts_detail.positions is 'See mrr_movements_detail';
 
 create or replace view analyst.mrr_movement_parts as
 with counted as (
@@ -7184,7 +7184,7 @@ language sql stable as $$
     group by 1, 2, 3, 4
   )
   select
-    paid.month, stream.app, stream.environment, count(paid.customer_id), round(coalesce(sum(paid.revenue), 0), 3),
+    paid.month, stream.app, stream.environment, count(paid.customer_id), coalesce(round(sum(paid.revenue), 3), 0),
     round(sum(paid.revenue) / nullif(count(paid.customer_id), 0), 3), sum(paid.unconverted)::bigint
   from paid
   join subledger.stream using (stream_id)
