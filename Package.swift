@@ -4,6 +4,11 @@ import PackageDescription
 // The tests spend most of their time in the modules with this setting.
 let optimisedInDebugBuilds: [SwiftSetting] = [.unsafeFlags(["-O"], .when(configuration: .debug))]
 
+// A product that the libraries for others do not need. Who depends on this package with `traits: []` does not fetch it.
+func serverProduct(_ name: String, _ package: String) -> Target.Dependency {
+    .product(name: name, package: package, condition: .when(traits: ["Server"]))
+}
+
 let package = Package(
     name: "subledger",
     // For the client library; the server runs on Linux.
@@ -15,6 +20,10 @@ let package = Package(
         .library(name: "SubledgerClient", targets: ["SubledgerClient"]),
         // For receivers of webhooks.
         .library(name: "StandardWebhooks", targets: ["StandardWebhooks"]),
+    ],
+    traits: [
+        .default(enabledTraits: ["Server"]),
+        .trait(name: "Server", description: "The programs. Apps and receivers of webhooks need none of it."),
     ],
     dependencies: [
         // The command line: parsing, help, exit statuses.
@@ -47,12 +56,12 @@ let package = Package(
             dependencies: [
                 "AppStore", "Encoding", "EventLog", "HTTPServer", "Outbound", "PlayStore", "Postgres", "Projector",
                 "Readers", "Server", "StandardWebhooks", "StoreClient", "Subscriptions", "Verification",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Configuration", package: "swift-configuration"),
+                serverProduct("ArgumentParser", "swift-argument-parser"),
+                serverProduct("Configuration", "swift-configuration"),
                 .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                serverProduct("Logging", "swift-log"),
+                serverProduct("Metrics", "swift-metrics"),
+                serverProduct("ServiceLifecycle", "swift-service-lifecycle"),
             ]),
         // The command of the simulated stores. A run in step has a server of its own, on a simulated clock.
         .executableTarget(
@@ -60,9 +69,9 @@ let package = Package(
             dependencies: [
                 "AppStore", "Encoding", "EventLog", "HTTPServer", "PlayStore", "Postgres", "Readers", "Server",
                 "Simulation", "StoreClient", "Subscriptions",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                serverProduct("ArgumentParser", "swift-argument-parser"),
+                serverProduct("Logging", "swift-log"),
+                serverProduct("ServiceLifecycle", "swift-service-lifecycle"),
             ]),
         // What a server process consists of: its settings, its database, and its services, wired to each other. Also what
         // the commands of both programs share: database flags, files, progress, exit statuses.
@@ -71,13 +80,13 @@ let package = Package(
             dependencies: [
                 "AppStore", "Encoding", "EventLog", "HTTPServer", "Outbound", "PlayStore", "Postgres", "Projector",
                 "Readers", "StandardWebhooks", "StoreClient", "Subscriptions", "Verification",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
-                .product(name: "Configuration", package: "swift-configuration"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "UnixSignals", package: "swift-service-lifecycle"),
+                serverProduct("ArgumentParser", "swift-argument-parser"),
+                serverProduct("AsyncHTTPClient", "async-http-client"),
+                serverProduct("Configuration", "swift-configuration"),
+                serverProduct("Logging", "swift-log"),
+                serverProduct("Metrics", "swift-metrics"),
+                serverProduct("ServiceLifecycle", "swift-service-lifecycle"),
+                serverProduct("UnixSignals", "swift-service-lifecycle"),
             ]),
         // The public and the private listener, and their routes.
         .target(
@@ -86,12 +95,12 @@ let package = Package(
                 "AppStore", "CResources", "Console", "Encoding", "EventLog", "Outbound", "PlayStore", "Readers",
                 "StandardWebhooks", "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "HummingbirdCore", package: "hummingbird"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
+                serverProduct("Hummingbird", "hummingbird"),
+                serverProduct("HummingbirdCore", "hummingbird"),
+                serverProduct("Logging", "swift-log"),
+                serverProduct("Metrics", "swift-metrics"),
+                serverProduct("NIOSSL", "swift-nio-ssl"),
+                serverProduct("ServiceLifecycle", "swift-service-lifecycle"),
             ],
             exclude: ["OpenAPI/asyncapi.json", "OpenAPI/openapi.json"]),
         // The console's pages: values of readers in, HTML and CSV out. HTML is written by a typed builder of its own: a
@@ -106,8 +115,8 @@ let package = Package(
             dependencies: [
                 "CResources", "Encoding", "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "SwiftASN1", package: "swift-asn1"),
-                .product(name: "X509", package: "swift-certificates"),
+                serverProduct("SwiftASN1", "swift-asn1"),
+                serverProduct("X509", "swift-certificates"),
             ],
             exclude: ["Certificates/AppleRootCA-G3.cer"]),
         // Decodes and verifies Google's pushes and answers, and turns them into events.
@@ -129,36 +138,36 @@ let package = Package(
             name: "Simulation",
             dependencies: [
                 "Encoding", "Subscriptions",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                serverProduct("AsyncHTTPClient", "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "ServiceLifecycle", package: "swift-service-lifecycle"),
-                .product(name: "SwiftASN1", package: "swift-asn1"),
-                .product(name: "X509", package: "swift-certificates"),
+                serverProduct("Hummingbird", "hummingbird"),
+                serverProduct("Logging", "swift-log"),
+                serverProduct("ServiceLifecycle", "swift-service-lifecycle"),
+                serverProduct("SwiftASN1", "swift-asn1"),
+                serverProduct("X509", "swift-certificates"),
             ]),
         // Asks the App Store and Google Play, within budgets, and stores their answers.
         .target(
             name: "StoreClient",
             dependencies: [
                 "AppStore", "Encoding", "EventLog", "PlayStore", "Readers", "Subscriptions",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                serverProduct("AsyncHTTPClient", "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                serverProduct("Logging", "swift-log"),
+                serverProduct("Metrics", "swift-metrics"),
+                serverProduct("NIOSSL", "swift-nio-ssl"),
             ]),
         // Delivers changes to endpoints, and passes notifications on.
         .target(
             name: "Outbound",
             dependencies: [
                 "Encoding", "EventLog", "Postgres", "Readers", "StandardWebhooks", "StoreClient", "Subscriptions",
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                serverProduct("AsyncHTTPClient", "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
-                .product(name: "NIOSSL", package: "swift-nio-ssl"),
+                serverProduct("Logging", "swift-log"),
+                serverProduct("Metrics", "swift-metrics"),
+                serverProduct("NIOSSL", "swift-nio-ssl"),
             ]),
         // Checks log and projections against the bodies and their signatures.
         .target(
@@ -170,16 +179,16 @@ let package = Package(
             dependencies: [
                 "CResources", "Encoding", "Postgres", "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
+                serverProduct("Logging", "swift-log"),
+                serverProduct("Metrics", "swift-metrics"),
             ]),
         // Folds the log into the projections, and keeps them up to date.
         .target(
             name: "Projector",
             dependencies: [
                 "Encoding", "EventLog", "Postgres", "Subscriptions",
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "Metrics", package: "swift-metrics"),
+                serverProduct("Logging", "swift-log"),
+                serverProduct("Metrics", "swift-metrics"),
             ]),
         // The queries of those who read: subscriptions, customers, changes, configured products, the console's lists and
         // figures, explanations.
@@ -187,14 +196,14 @@ let package = Package(
             name: "Readers",
             dependencies: [
                 "Encoding", "EventLog", "Postgres", "Subscriptions",
-                .product(name: "Logging", package: "swift-log"),
+                serverProduct("Logging", "swift-log"),
             ]),
         // Signs and verifies webhooks by Standard Webhooks 1.0.0. Also for receivers, so it depends on nothing else here.
         .target(name: "StandardWebhooks", dependencies: [.product(name: "Crypto", package: "swift-crypto")]),
         // A PostgreSQL client over libpq, and the private PostgreSQL server.
         .target(
             name: "Postgres",
-            dependencies: ["CLibpq", .product(name: "Logging", package: "swift-log")]),
+            dependencies: ["CLibpq", serverProduct("Logging", "swift-log")]),
         // Files that are embedded in the program: schema.sql, the OpenAPI document, the console's files, Apple's root.
         .target(name: "CResources"),
         .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
@@ -207,9 +216,9 @@ let package = Package(
                 "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "SwiftASN1", package: "swift-asn1"),
-                .product(name: "X509", package: "swift-certificates"),
+                serverProduct("Logging", "swift-log"),
+                serverProduct("SwiftASN1", "swift-asn1"),
+                serverProduct("X509", "swift-certificates"),
             ],
             path: "Tests/TestSupport"),
         // Properties that hold for every input of the decoder and the verifier.
@@ -221,11 +230,11 @@ let package = Package(
             dependencies: [
                 "AppStore", "Encoding", "EventLog", "HTTPServer", "PlayStore", "Postgres", "Projector", "Readers",
                 "Simulation", "StoreClient", "Subscriptions", "TestSupport",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                serverProduct("ArgumentParser", "swift-argument-parser"),
+                serverProduct("AsyncHTTPClient", "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "Logging", package: "swift-log"),
+                serverProduct("Hummingbird", "hummingbird"),
+                serverProduct("Logging", "swift-log"),
             ],
             path: "Tests/Benchmarks",
             exclude: ["Receiver/send.lua"]),
@@ -234,10 +243,10 @@ let package = Package(
             dependencies: [
                 "AppStore", "Encoding", "EventLog", "Postgres", "Projector", "Simulation", "Subscriptions",
                 "TestSupport",
-                .product(name: "ArgumentParser", package: "swift-argument-parser"),
-                .product(name: "AsyncHTTPClient", package: "async-http-client"),
+                serverProduct("ArgumentParser", "swift-argument-parser"),
+                serverProduct("AsyncHTTPClient", "async-http-client"),
                 .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
+                serverProduct("Logging", "swift-log"),
             ],
             path: "Tests/Storm"),
         // An app without a screen, which tests and deploy/client-conformance run.
@@ -260,8 +269,8 @@ let package = Package(
             dependencies: [
                 "AppStore", "DecoderProperties", "Encoding", "Simulation", "Subscriptions", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
-                .product(name: "SwiftASN1", package: "swift-asn1"),
-                .product(name: "X509", package: "swift-certificates"),
+                serverProduct("SwiftASN1", "swift-asn1"),
+                serverProduct("X509", "swift-certificates"),
             ],
             resources: [.copy("Fixtures")]),
         .testTarget(
@@ -277,9 +286,9 @@ let package = Package(
                 "AppStore", "Encoding", "PlayStore", "Simulation", "Subscriptions", "TestSupport",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "SwiftASN1", package: "swift-asn1"),
-                .product(name: "X509", package: "swift-certificates"),
+                serverProduct("Logging", "swift-log"),
+                serverProduct("SwiftASN1", "swift-asn1"),
+                serverProduct("X509", "swift-certificates"),
             ]),
         .testTarget(
             name: "StoreClientTests",
@@ -287,12 +296,12 @@ let package = Package(
                 "AppStore", "Encoding", "EventLog", "HTTPServer", "PlayStore", "Simulation", "StoreClient",
                 "Subscriptions", "TestSupport",
                 .product(name: "CryptoExtras", package: "swift-crypto"),
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "Logging", package: "swift-log"),
+                serverProduct("Hummingbird", "hummingbird"),
+                serverProduct("Logging", "swift-log"),
             ]),
         .testTarget(
             name: "PostgresTests",
-            dependencies: ["Postgres", "TestSupport", .product(name: "Logging", package: "swift-log")]),
+            dependencies: ["Postgres", "TestSupport", serverProduct("Logging", "swift-log")]),
         .testTarget(
             name: "ConsoleTests", dependencies: ["Console", "Encoding", "EventLog", "Readers", "Subscriptions"],
             resources: [.copy("Fixtures")]),
@@ -309,17 +318,17 @@ let package = Package(
                 "Subscriptions", "TestSupport", "Verification", "store-simulator", "subledger",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "Logging", package: "swift-log"),
-                .product(name: "X509", package: "swift-certificates"),
+                serverProduct("Hummingbird", "hummingbird"),
+                serverProduct("Logging", "swift-log"),
+                serverProduct("X509", "swift-certificates"),
             ],
             exclude: ["Fixtures"]),
         .testTarget(
             name: "FaultTests",
             dependencies: [
                 "Postgres", "TestSupport", "subledger",
-                .product(name: "Hummingbird", package: "hummingbird"),
-                .product(name: "Logging", package: "swift-log"),
+                serverProduct("Hummingbird", "hummingbird"),
+                serverProduct("Logging", "swift-log"),
             ]),
     ],
     swiftLanguageModes: [.v6]

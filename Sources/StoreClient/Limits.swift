@@ -239,6 +239,8 @@ enum Limits {
     /// Since when a purchase must have been asked about for its order to be compared daily: most refunds come soon after the
     /// payment, and each renewal leads to a question.
     static let orderAuditAgeMax = Duration.seconds(60 * 86_400)
+    /// Longest pause after a comparison of orders that failed. The first one is that after a comparison with the list.
+    static let orderAuditPauseMax = Duration.seconds(6 * 3600)
     /// Orders of one request: Google accepts 1,000, but the ids stand in the URL.
     static let ordersAtOnce = 200
     /// Orders of a comparison that Google may not know. Each costs some requests, because it fails those with others.

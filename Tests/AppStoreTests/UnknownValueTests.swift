@@ -8,7 +8,7 @@ import Testing
 struct UnknownValueTests {
     private static let fields = UnknownValue.Field.allCases.filter { $0.store == .apple }
     private static let invented: [UnknownValue.Field: JSON] = [
-        .revocationReason: 77, .offerType: 78, .expirationIntent: 79, .priceIncreaseStatus: 80,
+        .revocationReason: 77, .offerType: 78, .expirationIntent: 79, .priceIncreaseStatus: 80, .subscriptionStatus: 81,
     ]
 
     private static func value(of field: UnknownValue.Field) -> JSON { invented[field] ?? "SOMETHING_NEW" }
@@ -22,6 +22,8 @@ struct UnknownValueTests {
             row = row.with(["revocationDate": ms("2018-04-01"), field.name.description: value(of: field)])
         case .expirationIntent, .priceIncreaseStatus:
             renewal = renewal.with([field.name.description: value(of: field)])
+        case .subscriptionStatus:
+            return V2Body("SOMETHING_NEW", at: "2018-04-01", row, renewal, data: ["status": value(of: field)])
         default: row = row.with([field.name.description: value(of: field)])
         }
         return V2Body("SOMETHING_NEW", at: "2018-04-01", row, renewal)

@@ -80,7 +80,54 @@ struct V2OddBodyTests {
         }.event()
 
         #expect(ahead.defects.map(\.path) == (isDefect ? ["data.status"] : []))
+        #expect(ahead.renewals.map(\.endedStatus) == [isDefect ? Int(status) : nil])
+        #expect(over.renewals.map(\.endedStatus) == [nil])
         #expect(!over.defects.contains { $0.path == "data.status" })
+    }
+
+    @Test(
+        "without a status, the type says that access is over; a status of a running subscription counts before the type",
+        arguments: [("EXPIRED", nil, 2), ("EXPIRED", 1, nil), ("DID_FAIL_TO_RENEW", nil, nil), ("EXPIRED", 6, 2)]
+            as [(String, Int64?, Int?)])
+    func typeBeforeTheEnd(type: String, status: Int64?, ended: Int?) throws {
+        let event = try V2Action.failureAfterUpgrade[0].changing {
+            $0.payload["notificationType"] = .text(type)
+            $0.payload["data", "status"] = status.map { .raw(String($0)) }
+        }.event()
+
+        #expect(event.renewals.map(\.endedStatus) == [ended])
+        #expect(event.defects.contains { $0.path == "data.status" } == (ended != nil))
+    }
+
+    @Test(
+        "grace that is over before its stated end is a defect, unless the customer switched renewal off",
+        arguments: [(nil, 3), (3, 3), (2, 2), (4, nil), (1, nil)] as [(Int64?, Int?)])
+    func graceOver(status: Int64?, ended: Int?) throws {
+        let body = V2Action.failureAfterUpgrade[2].changing {
+            $0.payload["notificationType"] = "GRACE_PERIOD_EXPIRED"
+            $0.payload["subtype"] = nil
+            $0.payload["data", "status"] = status.map { .raw(String($0)) }
+        }
+        let event = try body.event()
+        let atItsEnd = try body.changing { $0.renewal?["gracePeriodExpiresDate"] = ms("2018-12-20") }.event()
+        let off = try body.changing { $0.renewal?["autoRenewStatus"] = 0 }.event()
+
+        #expect(event.renewals.map(\.endedStatus) == [ended])
+        #expect(event.defects.map(\.path) == (ended == nil ? [] : ["data.status"]))
+        for other in [atItsEnd, off] {
+            #expect(other.renewals.map(\.endedStatus) == [nil] && other.defects.isEmpty)
+        }
+    }
+
+    @Test("a status that says that access is over counts without renewal info")
+    func endedWithoutRenewal() throws {
+        let event = try V2Action.failureAfterUpgrade[0].changing {
+            $0.renewal = nil
+            $0.payload["data", "status"] = 2
+        }.event()
+
+        #expect(event.renewals.map(\.endedStatus) == [2])
+        #expect(event.renewals.map(\.signedDate) == event.transactions.map(\.signedDate))
     }
 
     @Test("unknown values of known fields are kept with their spelling")

@@ -239,7 +239,7 @@ struct ExplainedStoryTests {
         let storyteller = PlayStoryteller(settings)
         try await SimulatedLog.with { log in
             var questions: [Question] = []
-            for (number, story) in PlayStory.allCases.enumerated() {
+            for (number, story) in PlayStory.allCases.enumerated() where !story.isEndDatedByAnswer {
                 // As long as few of them have bought, an account of everybody makes them one customer.
                 guard story != .accountOfEverybody else { continue }
                 let rendered = storyteller.story(at: number)

@@ -214,8 +214,9 @@ struct GoogleAnswerKeyTests {
 
         let run = try ServerProcess.simulate(
             [
-                "--in-step", "--store", "google", "--seed", "11", "--subscriptions", "\(5 * scale)", "--stories",
-                "introductory-price,one-time-purchase,refund-of-older,prepaid,trial", "--figures", file,
+                "--in-step", "--store", "google", "--seed", "11", "--subscriptions", "\(6 * scale)", "--stories",
+                "introductory-price,one-time-purchase,refund-by-amount,prepaid,refund-of-older,trial", "--figures",
+                file,
                 "--write-reports", folder.appendingPathComponent("reports").path, "--database-url",
                 try #require(database.environment()["SUBLEDGER_DATABASE_URL"]),
             ], limit: 300)

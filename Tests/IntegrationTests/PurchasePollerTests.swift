@@ -68,20 +68,21 @@ struct PurchasePollerTests {
     }
 
     private static func withPoller(
-        _ app: GoogleApp? = nil, _ test: (Bundle) async throws -> Void
+        _ app: GoogleApp? = nil, beside others: [GoogleApp] = [], _ test: (Bundle) async throws -> Void
     ) async throws {
         let app = try app ?? ScriptedGoogle.configured()
         let google = try ScriptedGoogle()
         let clock = SetClock(start)
-        try await TestBundle.withServer(apps: [], store: google, googleApps: [app], now: { clock.now }) {
+        try await TestBundle.withServer(apps: [], store: google, googleApps: [app] + others, now: { clock.now }) {
             server async throws in
-            try await withPoller(of: app, on: server, google, clock, test)
+            try await withPoller(of: app, beside: others, on: server, google, clock, test)
         }
     }
 
     /// A poller of a process of its own.
     private static func withPoller(
-        of app: GoogleApp, on server: TestBundle, _ google: ScriptedGoogle, _ clock: SetClock,
+        of app: GoogleApp, beside others: [GoogleApp] = [], on server: TestBundle, _ google: ScriptedGoogle,
+        _ clock: SetClock,
         _ test: (Bundle) async throws -> Void
     ) async throws {
         let logger = server.logs.logger
@@ -109,7 +110,7 @@ struct PurchasePollerTests {
             client: client, apps: [app], queue: queue, log: log, subscriptions: subscriptions, appender: appender,
             links: links, leadership: leads, clock: storeClock, random: { 0 }, logger: logger)
         let voids = VoidAudits(
-            client: client, apps: [app], queue: queue, voids: VoidLog(pool: pool), log: log,
+            client: client, apps: [app] + others, queue: queue, voids: VoidLog(pool: pool), log: log,
             subscriptions: subscriptions, appender: appender, links: links, leadership: leadsVoids,
             clock: storeClock, random: { 0 }, logger: logger)
         let handIns = PurchaseHandIn(
@@ -978,6 +979,65 @@ struct PurchasePollerTests {
             bundle.google.answer("orders:batchGet", ScriptedGoogle.Reply(body: "{\"orders"))
             #expect(try await bundle.voids.round(at: bundle.clock.now).count == 1)
             #expect(bundle.server.logs.text.contains("orders not compared"))
+        }
+    }
+
+    private static let comparedOrders =
+        "select concat(orders_compared_at is not null) from subledger.google_void_audit" as StaticString
+
+    @Test("a comparison of orders that fails is made again soon, less often each time, until it is complete")
+    func orderAuditRepeated() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, Self.active())
+            bundle.google.answer("purchases/voidedpurchases", ScriptedGoogle.Reply(body: "{}"))
+            bundle.google.answer("orders:batchGet", ScriptedGoogle.Reply(body: "{\"orders"))
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+            /// Whether a round asks about the orders.
+            func asks(after seconds: Int) async throws -> Bool {
+                bundle.clock.advance(by: .seconds(seconds))
+                let before = bundle.google.requests.count { $0 == "GET orders:batchGet" }
+                _ = try await bundle.voids.round(at: bundle.clock.now)
+                return bundle.google.requests.count { $0 == "GET orders:batchGet" } > before
+            }
+
+            // The pauses are half of 15 minutes, of 30, of 60 and so on, and three hours at most.
+            var asked: [Bool] = []
+            for seconds in [0, 400, 50, 800, 100, 1700, 100, 3600, 7200, 10_700, 100, 10_800] {
+                asked.append(try await asks(after: seconds))
+            }
+            #expect(
+                asked == [true, false, true, false, true, false, true, true, true, false, true, true])
+            #expect(try await bundle.server.sql(Self.comparedOrders) == ["f"])
+
+            bundle.google.answer("orders:batchGet", ScriptedGoogle.Reply(body: #"{"orders":[]}"#))
+            #expect(try await asks(after: 10_800))
+            #expect(try await asks(after: 10_800) == false)
+            #expect(try await bundle.server.sql(Self.comparedOrders) == ["t"])
+            #expect(try await asks(after: 86_400))
+        }
+    }
+
+    @Test("what fails for one app keeps neither voids nor orders of another from being compared")
+    func auditOfEachApp() async throws {
+        let second = try ScriptedGoogle.configured(packageName: ScriptedGoogle.secondApp)
+        try await Self.withPoller(beside: [second]) { bundle async throws in
+            bundle.google.answer("purchases/voidedpurchases", ScriptedGoogle.Reply(body: "{}"))
+            _ = try await bundle.server.sql(
+                "alter table subledger.google_void_audit add constraint broken check (app <> 'com.example.play')")
+
+            let audits = try await bundle.voids.round(at: bundle.clock.now)
+
+            #expect(audits.map(\.app) == [ScriptedGoogle.secondApp])
+            #expect(
+                try await bundle.server.sql(
+                    "select concat_ws(' ', app, orders_compared_at is not null) from subledger.google_void_audit")
+                    == ["com.example.second t"])
+            #expect(bundle.server.logs.text.contains("voided purchases of an app not compared"))
+            // The first one is compared as soon as it can be.
+            _ = try await bundle.server.sql("alter table subledger.google_void_audit drop constraint broken")
+            bundle.clock.advance(by: .seconds(900))
+            #expect(try await bundle.voids.round(at: bundle.clock.now).map(\.app) == [ScriptedGoogle.app])
         }
     }
 

@@ -255,6 +255,71 @@ struct HandInOwnershipTests {
         }
     }
 
+    /// What an answer about a purchase outside the app says of the expired one, besides its account.
+    @Test(
+        "what continues a purchase by its account alone belongs to its owner, whoever says so",
+        arguments: [(nil, nil), ("never-seen", nil), (nil, "x-1")] as [(String?, String?)])
+    func boughtAgainByAccount(expired: String?, acknowledgedAs: String?) {
+        var story = PlayStory()
+        story.answer(
+            "2025-01-01T00:00:03Z", .expired, token: Self.token(0), start: "2025-01-01", until: "2025-02-01",
+            order: "G1"
+        ) { $0.obfuscatedAccountId = "x-1" }
+        story.answer(
+            "2025-06-01T00:00:03Z", .active, token: Self.token(1), start: "2025-06-01", until: "2025-07-01", order: "G2"
+        ) {
+            $0.expiredPurchaseToken = expired
+            $0.expiredAccountId = "x-1"
+        }
+        // Once it is acknowledged, the context is gone, and the purchase may have the account.
+        story.answer(
+            "2025-06-02T00:00:03Z", .active, token: Self.token(1), start: "2025-06-01", until: "2025-07-01", order: "G2"
+        ) {
+            $0.isAcknowledged = true
+            $0.obfuscatedAccountId = acknowledgedAs
+        }
+        let answers = story.events
+        for order in permutations(of: [0, 1, 2, -1]) {
+            for statement in [handedIn("u-14", Self.key(0)), linked("u-14", Self.key(0), basis: .transfer)] {
+                let arrivals = order.map { $0 < 0 ? Arrival.links(statement) : .answer($0) }
+                for policy in [OwnershipPolicy.latestBuyer, .firstBuyer] {
+                    let found = Self.owners(arrivals, answers, policy)
+                    let context = "\(policy) \(order) \(statement.basis)"
+
+                    #expect(found.owners == [CustomerKey(.link, "u-14")], "\(context)")
+                    #expect(found.leads.subtracting([nil]) == [CustomerKey(.link, "u-14")], "\(context)")
+                    let user = CustomerKey(statement.basis == .purchase ? .link : .account, "u-14")
+                    #expect(found.user == (user.kind == .link ? user : CustomerKey(.account, "x-1")), "\(context)")
+                }
+            }
+            let known = order.filter { $0 >= 0 }.map(Arrival.answer)
+            // Without a word of a backend, the app user owns both.
+            #expect(Self.owners(known, answers, .latestBuyer).owners == [CustomerKey(.account, "x-1")], "\(order)")
+            let linkedUser = known + [.links(linked("u-3", CustomerKey(.account, "x-1")))]
+            #expect(Self.owners(linkedUser, answers, .latestBuyer).owners == [CustomerKey(.link, "u-3")], "\(order)")
+        }
+    }
+
+    @Test("what continues purchases of several owners by their account alone stays with the app user")
+    func boughtAgainByAccountOfSeveral() {
+        var story = PlayStory()
+        for (number, month) in ["01", "02", "06"].enumerated() {
+            story.answer(
+                "2025-\(month)-01T00:00:03Z", .active, token: Self.token(number), start: "2025-\(month)-01",
+                until: "2025-\(month)-28", order: "G\(number)"
+            ) {
+                if number < 2 { $0.obfuscatedAccountId = "x-1" } else { $0.expiredAccountId = "x-1" }
+            }
+        }
+        let arrivals =
+            story.events.indices.map(Arrival.answer) + [
+                .links(handedIn("u-1", Self.key(0))), .links(handedIn("u-2", Self.key(1))),
+            ]
+
+        let owners = Self.owners(arrivals, story.events, .latestBuyer).owners
+        #expect(owners == [.u1, .u2, CustomerKey(.account, "x-1")])
+    }
+
     /// Two purchases that do not continue one another.
     private static func separate(_ accounts: [String?]) -> [Event] {
         var story = PlayStory()

@@ -35,7 +35,7 @@ struct RuleReplayTests {
                         transactionId: id, isGrace: rule.rule == .graceGranted, start: period.lowerBound,
                         end: period.upperBound))
             case .replacedByUpgrade, .refundedPart, .familyRevoked, .assignmentRevoked, .unknownRevocation,
-                .graceCutSwitchOff, .revoked:
+                .graceCutSwitchOff, .endedByStatus, .revoked:
                 let at = try #require(rule.at)
                 // A purchase can also be replaced in its grace period.
                 each(rule, grace: rule.rule == .graceCutSwitchOff ? true : nil) { $0.end = min($0.end, at) }

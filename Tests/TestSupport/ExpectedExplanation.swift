@@ -73,7 +73,9 @@ extension AccessReason {
         case .grace: return first { $0.version2 == StoreNotification.Name("DID_FAIL_TO_RENEW", "GRACE_PERIOD") }
         case .switchedOffInGrace:
             return sent.lastIndex { $0.version2?.subtype == "AUTO_RENEW_DISABLED" }.map { $0 + 1 }
-        case .upgraded: return first { $0.version2?.subtype == "UPGRADE" }
+        // A plan that is bought in grace may be reported as if the old one had expired.
+        case .upgraded: return first { ["UPGRADE", "RESUBSCRIBE"].contains($0.version2?.subtype) }
+        case .endedByStatus: return first { $0.version2?.type == "GRACE_PERIOD_EXPIRED" }
         case .refunded, .refundedPart, .graceTakenBack:
             return first { isAbout($0) && $0.version2?.type == "REFUND" }
         case .familyRevoked, .assignmentRevoked: return first { isAbout($0) && $0.version2?.type == "REVOKE" }

@@ -46,12 +46,20 @@ private struct V2Normaliser {
             details.append(("appTransaction", reader.appTransaction(appTransaction)))
         }
         details += reader.keep(body.rest, base: "")
-        let renewal = notification.renewal.flatMap { reader.renewal($0, base: "data.signedRenewalInfo") }
+        var renewal = notification.renewal.flatMap { reader.renewal($0, base: "data.signedRenewalInfo") }
         let transaction = notification.transaction.flatMap {
             reader.transaction($0, base: "data.signedTransactionInfo", of: renewal?.originalTransactionId)
         }
         if uuid == nil { body.note("notificationUUID", "is missing or blank") }
-        noteContradictions(subtype, transaction, renewal)
+        noteGraceWithoutEnd(subtype, renewal)
+        if let status = endedStatus(type, transaction, renewal), let id = transaction?.originalTransactionId {
+            // What a missing part would have said does not give access.
+            if renewal == nil {
+                renewal = RenewalInfo(originalTransactionId: id)
+                renewal?.signedDate = transaction?.signedDate
+            }
+            renewal?.endedStatus = status
+        }
         return Event(
             source: source, environment: claim.environment ?? .unknown, app: claim.bundleId, type: type,
             subtype: subtype, kind: V2Kind.kind(of: type, subtype), dedupeKey: dedupeKey(uuid),
@@ -60,22 +68,52 @@ private struct V2Normaliser {
             defects: body.defects + reader.defects, unknownFields: reader.unknownFields)
     }
 
-    /// Records what the notification says of access and its dates do not.
-    private mutating func noteContradictions(_ subtype: String?, _ transaction: Transaction?, _ renewal: RenewalInfo?) {
-        if subtype == "GRACE_PERIOD", let renewal, renewal.gracePeriodExpiresDate == nil {
-            // The App Store has sent this in production. Grace without an end would be access for ever.
-            reader.defects.append(
-                Defect(
-                    path: "data.signedRenewalInfo.gracePeriodExpiresDate",
-                    problem: "is missing although grace has begun, so that it gives no access"))
+    private mutating func noteGraceWithoutEnd(_ subtype: String?, _ renewal: RenewalInfo?) {
+        guard subtype == "GRACE_PERIOD", let renewal, renewal.gracePeriodExpiresDate == nil else { return }
+        // The App Store has sent this in production. Grace without an end would be access for ever.
+        reader.defects.append(
+            Defect(
+                path: "data.signedRenewalInfo.gracePeriodExpiresDate",
+                problem: "is missing although grace has begun, so that it gives no access"))
+    }
+
+    /// The status, if it says that access is over and an end that is stated with it lies ahead. Records that, and a status
+    /// that this version does not know.
+    ///
+    /// The status is that of the time of signing. The type names an event, which may have been overtaken since, so it counts
+    /// only if there is no status.
+    private mutating func endedStatus(
+        _ type: String?, _ transaction: Transaction?, _ renewal: RenewalInfo?
+    ) -> Int? {
+        let field = UnknownValue.Field.subscriptionStatus
+        let stated = notification.notification.payload.root["data"]?["status"]
+        let text = stated.flatMap { value in value.int64.map { String($0) } ?? value.string }
+        let status: Int
+        if let text, field.known.contains(text) {
+            status = Int(text) ?? 0
+        } else {
+            if let text {
+                reader.defects.append(Defect(path: "data.status", problem: UnknownValue.problem(text, of: field)))
+            }
+            status = type == "EXPIRED" ? 2 : type == "GRACE_PERIOD_EXPIRED" ? RenewalInfo.retryStatus : 0
         }
-        let status = notification.notification.payload.root["data"]?["status"]?.int64
-        if let transaction, let end = transaction.expiresDate, let signed = transaction.signedDate, signed < end,
-            status == 2 || status == 5, transaction.revocationDate == nil, !transaction.isUpgraded
+        guard [2, RenewalInfo.retryStatus, 5].contains(status), transaction?.revocationDate == nil else { return nil }
+        if status != RenewalInfo.retryStatus, let transaction, !transaction.isUpgraded,
+            let end = transaction.expiresDate, let signed = transaction.signedDate, signed < end
         {
             reader.defects.append(
                 Defect(path: "data.status", problem: "says that access is over, and the transaction ends later"))
+            return status
         }
+        // A customer who switches renewal off ends grace at once.
+        if let renewal, renewal.autoRenewStatus != false, let end = renewal.gracePeriodExpiresDate,
+            let signed = renewal.signedDate, signed < end
+        {
+            reader.defects.append(
+                Defect(path: "data.status", problem: "says that grace is over, and its stated end is later"))
+            return status
+        }
+        return nil
     }
 
     /// Stores an object of the notification as details, without the fields that are read elsewhere.

@@ -30,6 +30,17 @@ extension PurchaseQueue {
         package let purchaseToken: String
         /// SHA-256 of the token, by which a list of these is in order.
         package let tokenDigest: [UInt8]
+
+        /// The order before, of the same purchase; nil if this is the first one. Google counts renewals from `..0` on.
+        package var former: NewestOrder? {
+            guard let mark = orderId.ranges(of: "..").last, let number = Int(orderId[mark.upperBound...]),
+                number >= 0
+            else { return nil }
+            let first = String(orderId[..<mark.lowerBound])
+            return NewestOrder(
+                orderId: number == 0 ? first : "\(first)..\(number - 1)", purchaseToken: purchaseToken,
+                tokenDigest: tokenDigest)
+        }
     }
 
     /// The newest orders of an app's purchases in production.

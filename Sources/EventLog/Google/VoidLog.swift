@@ -23,10 +23,12 @@ package struct VoidLog: Sendable {
         package let appended: Int64
         /// When a push that proves nothing named a void the last time.
         package let requestedAt: Instant?
+        /// When the orders of the app were last compared; nil if they never were.
+        package let ordersComparedAt: Instant?
 
         package init(
             app: String, auditedAt: Instant, seenUntil: Instant, listed: Int64, appended: Int64,
-            requestedAt: Instant? = nil
+            requestedAt: Instant? = nil, ordersComparedAt: Instant? = nil
         ) {
             self.app = app
             self.auditedAt = auditedAt
@@ -34,6 +36,7 @@ package struct VoidLog: Sendable {
             self.listed = listed
             self.appended = appended
             self.requestedAt = requestedAt
+            self.ordersComparedAt = ordersComparedAt
         }
     }
 
@@ -44,11 +47,12 @@ package struct VoidLog: Sendable {
             guard let row = rows.first else { return nil }
             return Audit(
                 app: app, auditedAt: try row.value(at: 0), seenUntil: try row.value(at: 1),
-                listed: try row.value(at: 2), appended: try row.value(at: 3), requestedAt: try row.optional(at: 4))
+                listed: try row.value(at: 2), appended: try row.value(at: 3), requestedAt: try row.optional(at: 4),
+                ordersComparedAt: try row.optional(at: 5))
         }
     }
 
-    /// Records a comparison in place of the last one.
+    /// Records a comparison in place of the last one, without that of the orders.
     package func record(_ audit: Audit) async throws(ReadError) {
         try await pool.run(
             Statements.record,
@@ -56,6 +60,12 @@ package struct VoidLog: Sendable {
                 Parameter(audit.app), Parameter(audit.auditedAt), Parameter(audit.seenUntil),
                 Parameter(audit.listed), Parameter(audit.appended),
             ], within: Limits.commitWaitMax)
+    }
+
+    /// Records when the orders of an app were compared. Nothing is recorded before the first comparison with the list.
+    package func recordOrders(comparedAt: Instant, of app: String) async throws(ReadError) {
+        try await pool.run(
+            Statements.recordOrders, [Parameter(app), Parameter(comparedAt)], within: Limits.commitWaitMax)
     }
 
     /// Whether an event of the row is in the log.
@@ -79,7 +89,7 @@ package struct VoidLog: Sendable {
         static let last = Statement(
             "void_last_audit",
             """
-            select audited_at, seen_until, listed, appended, requested_at
+            select audited_at, seen_until, listed, appended, requested_at, orders_compared_at
             from subledger.google_void_audit
             where app = $1
             """)
@@ -94,6 +104,14 @@ package struct VoidLog: Sendable {
               seen_until = excluded.seen_until,
               listed = excluded.listed,
               appended = excluded.appended
+            """)
+
+        static let recordOrders = Statement(
+            "void_record_orders",
+            """
+            update subledger.google_void_audit
+            set orders_compared_at = $2
+            where app = $1
             """)
 
         static let find = Statement(

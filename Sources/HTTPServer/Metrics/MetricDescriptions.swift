@@ -36,6 +36,7 @@ enum MetricDescriptions {
 
         // Notifications and the log.
         "subledger_account_tokens_ignored_total": "Account tokens that identify no account.",
+        "subledger_seats_lost_total": "Customers who lost a seat, since there are fewer seats than claims.",
         "subledger_account_tokens_shared_total": "Account tokens that turned out to be of too many store accounts.",
         "subledger_append_queue_events": "Events that wait for the next commit.",
         "subledger_append_seconds": "Duration of batch transactions, failed ones included.",
@@ -71,6 +72,7 @@ enum MetricDescriptions {
         "subledger_projector_stalls_total": "Stalls of streams.",
 
         // Endpoints.
+        "subledger_endpoint_bodies_lost": "Notifications that were not passed on: their bodies are lost.",
         "subledger_endpoint_attempts_total": "Attempts to deliver a message to an endpoint.",
         "subledger_endpoint_oldest_undelivered_seconds": "Age of the oldest message that an endpoint has not got.",
         "subledger_endpoints_disabled": "Endpoints that were disabled because they failed or answered 410.",
@@ -113,6 +115,9 @@ enum MetricDescriptions {
             "Purchases that wait for Google's first answer. From 10,000 of an app on, further ones are refused.",
         "subledger_google_purchases_oldest_due_seconds":
             "How long the oldest purchase has been due to be asked about; 0 if none is.",
+        "subledger_google_order_audit_age_seconds":
+            "How long ago the oldest of the apps' last comparisons of recent orders was made.",
+        "subledger_google_order_refunds_found_total": "Orders whose refund only the daily comparison showed.",
         "subledger_google_pushes_repeated_total": "Genuine pushes that Pub/Sub had delivered before.",
         "subledger_google_questions_total": "Questions about purchases.",
         "subledger_google_request_seconds": "Duration of calls to the Play Developer API, failed ones included.",

@@ -49,7 +49,8 @@ struct CustomerChanges: Sendable {
             let (oldKeys, newKeys) = (old?.edges ?? [:], new.edges)
             // Another store account, or another receipt that its purchases are in.
             let hasMoved =
-                old?.storeAccount != new.storeAccount || old.map { Set($0.ties.keys) != Set(new.ties.keys) } == true
+                old?.storeAccount != new.storeAccount || old?.continuedAccount != new.continuedAccount
+                || old.map { Set($0.ties.keys) != Set(new.ties.keys) } == true
             for edge in Self.edges(id, new) where oldKeys[edge.key] != edge.position || hasMoved {
                 newEdges.append(edge)
                 let isCounted = new.storeAccount != nil || !folded.access.isEmpty
@@ -70,7 +71,8 @@ struct CustomerChanges: Sendable {
 
     /// The edges that should be stored for a subscription, in order of their keys.
     static func edges(_ originalTransactionId: String, _ evidence: OwnershipEvidence) -> [Edge] {
-        let storeAccount = evidence.storeAccount?.text ?? ""
+        let isOutsideApp = evidence.continuedAccount != nil
+        let storeAccount = isOutsideApp ? OwnershipEvidence.outsideApp : evidence.storeAccount?.text ?? ""
         return evidence.edges.sorted { $0.key < $1.key }.map { key, position in
             (originalTransactionId, key, position, key.kind == .account ? storeAccount : nil)
         }

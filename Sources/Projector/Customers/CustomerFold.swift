@@ -17,6 +17,14 @@ struct CustomerFold {
         let old: [Ownership]
         let new: [Ownership]
         let cause: Change.Cause
+
+        /// The number of customers who had a seat and have none any more, since there are fewer seats than claims.
+        var lostSeats: Int {
+            let held = old.filter { $0.reason == .seat && $0.until == .latest }
+            guard !held.isEmpty else { return 0 }
+            let waiting = Set(SeatClaims(of: facts).waiting.map(\.customer))
+            return held.filter { waiting.contains($0.owner) }.count
+        }
     }
 
     /// What a batch changed.
@@ -126,7 +134,29 @@ struct CustomerFold {
             guard Set(before) != Set(now), let facts = stored.facts[id.text] else { continue }
             moved.append(Moved(facts: facts, old: before, new: now, cause: cause(positions[id] ?? 0)))
         }
-        return .success(moved)
+        let tokens = stored.tokens(of: moved.map(\.facts.originalTransactionId))
+        guard !tokens.isEmpty else { return .success(moved) }
+        // What continues a subscription belongs to its owner.
+        switch try await update(continuing: tokens, position: touched.values.max() ?? 0, cause: cause) {
+        case .success(let others): return .success(moved + others)
+        case .failure(let failure): return .failure(failure)
+        }
+    }
+
+    /// Computes the subscriptions again that were bought outside the app and continue others with some account tokens.
+    private func update(
+        continuing tokens: Set<CustomerKey>, position: Int64, cause: (Int64) -> Change.Cause
+    ) async throws(PostgresError) -> ProjectionOutcome<[Moved]> {
+        var touched: [CustomerKey: Int64] = [:]
+        for row in try await connection.query(
+            Step(
+                CustomerStatements.subscriptionsOutsideApp,
+                [Parameter(streamId), .array(tokens.map(\.id.text).sorted()), Parameter(OwnershipEvidence.outsideApp)]))
+        {
+            touched[CustomerKey(.subscription, try row.value(String.self, at: 0))] = position
+        }
+        // These continue others, and no other continues them.
+        return touched.isEmpty ? .success([]) : try await update(around: touched, known: [:], cause: cause)
     }
 
     // MARK: - Links and edges

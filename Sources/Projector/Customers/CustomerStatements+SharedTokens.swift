@@ -185,6 +185,23 @@ extension CustomerStatements {
         ) as found
         """)
 
+    /// The subscriptions that continue others with some tokens, see `OwnershipEvidence.continuedAccount`.
+    static let subscriptionsOutsideApp = Statement(
+        "customer_subscriptions_outside_app",
+        """
+        select distinct found.original_transaction_id
+        from unnest($2::text[]) as input (token)
+        cross join lateral (
+          select customer_edge.original_transaction_id
+          from customer_edge
+          where customer_edge.stream_id = $1
+            and customer_edge.kind = 'account'
+            and customer_edge.id = input.token
+            and customer_edge.store_account = $3
+          offset 0
+        ) as found
+        """)
+
     /// A page of the subscriptions that have a purchase with a token, after a store account and subscription.
     static let pageTokenSubscriptions = Statement(
         "customer_page_token_subscriptions",

@@ -30,7 +30,9 @@ struct StoredCustomers {
         }
         let keys = stored.keys
         let links = try await stored.loadLinks(streamId, among: keys, connection)
-        if links.contains(where: { $0.basis == .purchase }) {
+        if links.contains(where: { $0.basis == .purchase })
+            || stored.evidence.contains(where: { $0.continuedAccount != nil })
+        {
             let others = try await stored.otherSubscriptionsOfTokens(streamId, connection)
             switch try await stored.add(streamId, around: others, known: known, connection) {
             case .success(let reached):
@@ -163,6 +165,17 @@ struct StoredCustomers {
             customers.ownership.filter { keys.contains(CustomerKey(.subscription, $0.originalTransactionId.text)) },
             customers.identities.filter { keys.contains($0.key) }
         )
+    }
+
+    /// The account tokens of some subscriptions of Google Play that others may continue. The App Store reports what continues
+    /// a subscription under its own id.
+    func tokens(of subscriptions: [String]) -> Set<CustomerKey> {
+        let ids = Set(subscriptions.map(ByteString.init))
+        let ended = evidence.filter { one in
+            ids.contains(one.subscription.id) && one.continuedAccount == nil
+                && facts[one.subscription.id.text]?.mayJoinOthers == true
+        }
+        return Set(ended.flatMap { $0.purchases.map(\.token) }).subtracting(sharedTokens)
     }
 
     /// For each subscription, the last position that touched its store account or one of the tokens in it.

@@ -130,8 +130,10 @@ package struct AccessBook: Sendable, Hashable {
         boundaries.insert(instant)
     }
 
-    mutating func cutGrace(after transactionId: String, at instant: Instant) {
-        change(transactionId, grace: true) { $0.cut(at: instant, .switchedOffInGrace) }
+    mutating func cutGrace(
+        after transactionId: String, at instant: Instant, _ reason: AccessReason.Kind = .switchedOffInGrace
+    ) {
+        change(transactionId, grace: true) { $0.cut(at: instant, reason) }
         boundaries.insert(instant)
     }
 

@@ -9,6 +9,8 @@ extension SimulatedSubscription {
             // Receipts do not say which part of a period remains.
             lost.subject.revocation?.kind != .prorated
         else { return false }
+        // What ends grace early is in no receipt.
+        if isGraceEnded(at: happened) { return false }
         if handedIn(nil).contains(where: { $0.1 >= happened }) { return true }
         return isChecked(after: happened) && !isSwitchOffInGrace(at: happened)
     }
@@ -31,6 +33,13 @@ extension SimulatedSubscription {
         let before = books(at: instant.advanced(byMilliseconds: -1))?.renewalPreference
         let after = books(at: instant)?.renewalPreference
         return before?.graceEnd.map { instant < $0 } == true && before?.isOn == true && after?.isOn == false
+    }
+
+    /// Whether the store ended a grace period before its end, without a payment.
+    private func isGraceEnded(at instant: Instant) -> Bool {
+        let (before, after) = (books(at: instant.advanced(byMilliseconds: -1)), books(at: instant))
+        return before?.renewalPreference?.graceEnd.map { instant < $0 } == true
+            && after?.renewalPreference?.graceEnd == nil && before?.purchases.count == after?.purchases.count
     }
 
     /// Apple retries the payment of a renewal for this long.

@@ -45,7 +45,9 @@ extension Purchase {
 extension SimulatedSubscription {
     /// The columns in which the renewal of a purchase counts.
     fileprivate func outcomes(ofRenewing purchase: Purchase, by next: Purchase?) -> [String] {
-        if let next, !next.isBoughtAgain(after: purchase) {
+        // A purchase within grace follows without a gap.
+        let isInGrace = failures.contains { $0.transactionId == purchase.transactionId && $0.recovery == .inGrace }
+        if let next, isInGrace || !next.isBoughtAgain(after: purchase) {
             guard next.product == purchase.product else { return ["changed_plan"] }
             switch failures.first(where: { $0.transactionId == purchase.transactionId })?.recovery {
             case .inGrace: return ["in_grace"]

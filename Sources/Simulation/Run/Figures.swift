@@ -48,6 +48,7 @@ extension Figures {
         if !subscription.customer.isMember {
             addPurchases(subscription)
             addRevenue(subscription)
+            addProceeds(subscription)
         }
         guard subscription.purchases.contains(where: { $0.expiresDate != nil }) else { return }
         addBalances(subscription)
@@ -56,6 +57,7 @@ extension Figures {
         addRenewalsAndPlanChanges(subscription)
         addTrials(subscription)
         addOffers(subscription)
+        addPrices(subscription)
         addRenewalRuns(subscription)
         for failure in subscription.failures {
             let outcome =
@@ -210,7 +212,7 @@ extension Figures {
             guard previous.product != purchase.product else { continue }
             add(
                 1, "plan_changes", Self.month(start), previous.product.id, purchase.product.id,
-                previous.upgradedAt == start ? "up" : "down")
+                previous.upgradedAt == start || purchase.isBoughtForMore(than: previous) ? "up" : "down")
         }
     }
 
@@ -226,6 +228,11 @@ extension Figures {
 
 extension Purchase {
     var isTrial: Bool { offer?.isFree ?? false }
+
+    /// Whether it was bought in place of a cheaper plan of the same length.
+    fileprivate func isBoughtForMore(than previous: Purchase) -> Bool {
+        reason == .purchase && product.basePrice > previous.product.basePrice
+    }
 }
 
 extension SimulatedSubscription {

@@ -19,6 +19,17 @@ extension Story {
             life.recover(at: draw.between(due, graceEnd), shownAs: shown)
             draw.renew(&life, 0...2)
         case .switchOffInGrace: life.switchOff(at: draw.between(due, graceEnd))
+        case .planBoughtInGrace:
+            let others = [Product.Tier.basic, .plus, .premium].map { draw.product($0, period) }
+            life.buyInGrace(
+                draw.one(of: others.filter { $0 != life.current.product }), at: draw.between(due, graceEnd))
+            draw.renew(&life, 0...2)
+        case .graceEndedEarly:
+            let ended = draw.between(due, graceEnd)
+            life.endGraceEarly(at: ended, statesEnd: draw.random.chance(60))
+            guard draw.random.chance(60) else { return life.giveUp() }
+            life.recover(at: draw.between(ended, lastTry))
+            draw.renew(&life, 0...1)
         case .retryNeverRecovered:
             if graceEnd > due { life.endGrace() }
             life.giveUp()
@@ -40,6 +51,7 @@ extension Story {
             let old = draw.one(of: life.purchases.dropLast().map(\.transactionId))
             life.refund(old, at: draw.within(life), wasRequestedInApp: draw.random.chance(30))
             draw.renew(&life, 0...1)
+        case .refundAtOnce: life.refundAtOnce(at: draw.within(life))
         case .refundOfCurrentPeriod:
             life.refund(at: draw.within(life), wasRequestedInApp: draw.random.chance(50))
         case .proratedRefund: life.refundRest(at: draw.within(life), percentage: 1000 * draw.count(10...90))

@@ -59,9 +59,11 @@ extension Story {
 
     private func run(_ life: inout SubscriptionLife, _ period: Period, _ draw: inout Draw) {
         switch self {
-        case .graceRecovered, .graceExpiredThenRecovered, .retryRecovered, .retryNeverRecovered, .switchOffInGrace:
+        case .graceRecovered, .graceExpiredThenRecovered, .retryRecovered, .retryNeverRecovered, .switchOffInGrace,
+            .planBoughtInGrace, .graceEndedEarly:
             runBillingIssue(&life, period, &draw)
-        case .refundOfOldPeriod, .refundOfCurrentPeriod, .proratedRefund, .refundDeclined, .refundReversed:
+        case .refundOfOldPeriod, .refundOfCurrentPeriod, .proratedRefund, .refundDeclined, .refundReversed,
+            .refundAtOnce:
             runRefund(&life, &draw)
         case .upgrade, .upgradeThenRefund, .downgrade, .crossgrade, .offerRedeemed:
             runPlanChange(&life, period, &draw)

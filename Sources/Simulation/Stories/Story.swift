@@ -50,16 +50,20 @@ package enum Story: String, Sendable, Hashable, CaseIterable {
     case movedBack = "moved-back"
     case loyalCustomer = "loyal-customer"
     case tokenOfEverybody = "token-of-everybody"
+    case planBoughtInGrace = "plan-bought-in-grace"
+    case graceEndedEarly = "grace-ended-early"
+    case refundAtOnce = "refund-at-once"
 
     /// The name on the command line.
     package var name: String { rawValue }
 
     /// Whether the notifications of version 1 suffice to determine access. Version 1 has none for prorated and reversed
-    /// refunds, extensions, one-time purchases, seats, and purchases that are reported under another subscription.
+    /// refunds, extensions, one-time purchases, seats, ends of grace, and purchases that are reported under another
+    /// subscription.
     package var isCompleteInVersion1: Bool {
         switch self {
         case .proratedRefund, .refundReversed, .extension, .oneTimePurchase, .seats, .seatsRefunded, .seatsUnclaimed,
-            .moved, .movedBack, .loyalCustomer:
+            .moved, .movedBack, .loyalCustomer, .graceEndedEarly:
             false
         default: true
         }
@@ -134,6 +138,9 @@ package enum Story: String, Sendable, Hashable, CaseIterable {
         case .movedBack: "reported under another original id, perhaps refunded, and back again (two subscriptions)"
         case .loyalCustomer: "a subscription and ten consumables of one customer (eleven purchases)"
         case .tokenOfEverybody: "an account token that the app gives to everybody (twelve subscriptions)"
+        case .planBoughtInGrace: "another plan bought within grace; the grace of the old one ends at once"
+        case .graceEndedEarly: "a grace period that the store ends before the end that it stated"
+        case .refundAtOnce: "auto-renewal switched off and the current period refunded in the same second"
         }
     }
 }

@@ -65,7 +65,14 @@ package final class DeliveryAudits: Sendable {
             for host in ReceiptHost.allCases where app.environments.contains(host.environment) {
                 let stream = StreamKey(app: app.bundleId, environment: host.environment)
                 let first = AuditDay(containing: now.advanced(by: .zero - NotificationHistoryRequest.age(host))).next
-                var audited = try await deliveries.audits(of: stream, since: first)
+                var audited: [AuditDay: Instant]
+                do {
+                    audited = try await deliveries.audits(of: stream, since: first)
+                } catch {
+                    guard !error.isOfDatabase else { throw error }
+                    note(AuditDay(containing: now).previous, of: stream, "\(error)")
+                    continue
+                }
                 audited.merge(done.withLock { $0[stream] ?? [:] }) { max($0, $1) }
                 let held = held.withLock { $0[stream] ?? [:] }
                 var failures = 0

@@ -1,16 +1,86 @@
 import Encoding
 import EventLog
 import Logging
+import Metrics
 import PlayStore
 import Subscriptions
+import Synchronization
 
-/// Compares the log with the newest orders of recent purchases: Google announces no refund of an amount, and lists none.
-struct OrderAudit: Sendable {
-    let client: GoogleClient
-    let queue: PurchaseQueue
-    let news: NewsAppender
-    let clock: StoreClock
-    let logger: Logger
+/// Compares the log with the newest two orders of recent purchases once a day: Google announces no refund of an amount, and lists
+/// none. A comparison that fails is made again soon, and keeps none of another app from being made.
+final class OrderAudit: Sendable {
+    private let client: GoogleClient
+    private let queue: PurchaseQueue
+    private let voids: VoidLog
+    private let news: NewsAppender
+    private let clock: StoreClock
+    private let random: @Sendable () -> Double
+    private let found: Counter
+    private let logger: Logger
+    private let progress = Mutex<[String: Progress]>([:])
+
+    /// What this process knows of the comparisons of an app.
+    private struct Progress {
+        /// The last complete one.
+        var comparedAt: Instant?
+        /// Those since then that failed.
+        var failures = 0
+        var heldUntil = Instant.earliest
+    }
+
+    /// - Parameters:
+    ///   - queue: With the rights of `subledger_poller`, as well as `voids`.
+    ///   - random: From 0 up to but excluding 1.
+    init(
+        client: GoogleClient, queue: PurchaseQueue, voids: VoidLog, news: NewsAppender, clock: StoreClock,
+        random: @escaping @Sendable () -> Double, metrics factory: any MetricsFactory, logger: Logger
+    ) {
+        self.client = client
+        self.queue = queue
+        self.voids = voids
+        self.news = news
+        self.clock = clock
+        self.random = random
+        self.logger = logger
+        found = Counter(label: "subledger_google_order_refunds_found_total", factory: factory)
+        found.increment(by: 0)
+    }
+
+    /// When the last complete comparison of an app was made; nil if there was none.
+    ///
+    /// - Parameter recorded: By the last record of the app. Without a list of its voided purchases, it has none.
+    func comparedAt(_ app: GoogleApp, recorded: Instant?) -> Instant? {
+        [recorded, progress.withLock { $0[app.packageName]?.comparedAt }].compactMap(\.self).max()
+    }
+
+    /// Makes the comparison of an app if it is due.
+    ///
+    /// - Throws: ``ReadError``, ``AppendError``. Like a comparison that is not complete, it is made again soon.
+    func round(_ app: GoogleApp, recorded: Instant?, at now: Instant) async throws {
+        let last = comparedAt(app, recorded: recorded)
+        if let last, last.duration(to: now) < Limits.voidAuditInterval { return }
+        guard progress.withLock({ $0[app.packageName]?.heldUntil ?? .earliest }) <= now else { return }
+        do {
+            guard try await compare(app, at: now) else { return noteFailure(app, at: now) }
+            progress.withLock { $0[app.packageName] = Progress(comparedAt: now) }
+            try await voids.recordOrders(comparedAt: now, of: app.packageName)
+        } catch {
+            noteFailure(app, at: now)
+            throw error
+        }
+    }
+
+    private func noteFailure(_ app: GoogleApp, at now: Instant) {
+        let part = random()
+        progress.withLock { progress in
+            var own = progress[app.packageName] ?? Progress()
+            own.failures += 1
+            own.heldUntil = now.advanced(by: RepeatPause.orders.pause(after: own.failures, part: part))
+            progress[app.packageName] = own
+        }
+    }
+
+    // MARK: One comparison
 
     private struct Counts {
         var compared = 0
@@ -21,8 +91,8 @@ struct OrderAudit: Sendable {
     /// Asks about the orders of an app, and appends what states something new. Ends early if Google cannot be asked: the next
     /// comparison asks again.
     ///
-    /// - Throws: ``ReadError``, ``AppendError``.
-    func compare(_ app: GoogleApp, at now: Instant) async throws {
+    /// - Returns: Whether all were compared.
+    private func compare(_ app: GoogleApp, at now: Instant) async throws -> Bool {
         var counts = Counts()
         var last: [UInt8] = []
         var isComplete = true
@@ -31,10 +101,16 @@ struct OrderAudit: Sendable {
                 of: app.packageName, askedSince: now.advanced(by: .zero - Limits.orderAuditAgeMax), after: last,
                 limit: Int64(Limits.ordersAtOnce))
             guard let next = page.last?.tokenDigest else { break }
-            if !last.isEmpty { try await clock.sleep(clock.now() + Limits.voidPagePause) }
-            isComplete = try await compare(page[...], app, &counts)
+            // A customer notices a charge, and asks for the money, when the next one may be made already.
+            let orders = page + page.compactMap(\.former)
+            for start in stride(from: 0, to: orders.count, by: Limits.ordersAtOnce) where isComplete {
+                if !last.isEmpty || start > 0 { try await clock.sleep(clock.now() + Limits.voidPagePause) }
+                let end = min(start + Limits.ordersAtOnce, orders.count)
+                isComplete = try await compare(orders[start..<end], app, &counts)
+            }
             last = next
         }
+        guard !Task.isCancelled else { return false }
         let metadata: Logger.Metadata = [
             "stream.app": "\(app.packageName)", "google.orders": "\(counts.compared)",
             "google.orders_unknown": "\(counts.unknown)", "google.refunds_new": "\(counts.appended)",
@@ -44,6 +120,7 @@ struct OrderAudit: Sendable {
         } else {
             logger.warning("orders not compared", metadata: metadata)
         }
+        return isComplete
     }
 
     /// - Returns: False if Google cannot be asked now, or does not know too many orders.
@@ -67,7 +144,9 @@ struct OrderAudit: Sendable {
                         order.body, of: .order, about: subject, answeredAt: answer.answeredAt)
                 else { continue }
                 let kept = try await news.append(statement, receivedAt: statement.answeredAt)
-                if kept.position != nil { counts.appended += 1 }
+                guard kept.position != nil else { continue }
+                counts.appended += 1
+                found.increment()
             }
             return true
         case .refused:

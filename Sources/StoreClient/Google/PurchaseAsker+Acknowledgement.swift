@@ -29,13 +29,17 @@ extension PurchaseAsker {
     }
 
     /// The app user of a purchase outside the app, which continues an expired one: the account token that the backend has
-    /// linked to the owner, or else the one that the expired purchase states. Nil for all other purchases.
+    /// linked to the owner, or else the one that the expired purchase stated. Nil for all other purchases.
     private func accountId(
         of snapshot: PurchaseSnapshot, in stream: StreamKey
     ) async throws(ReadError) -> String? {
-        guard snapshot.kind == .subscription, snapshot.accountId == nil, let expired = snapshot.expiredPurchaseToken
-        else { return nil }
-        return try await queue.linkedAccount(ofOwnerOf: expired, in: stream) ?? snapshot.expiredAccountId
+        guard snapshot.kind == .subscription, snapshot.accountId == nil else { return nil }
+        if let expired = snapshot.expiredPurchaseToken,
+            let linked = try await queue.linkedAccount(ofOwnerOf: expired, in: stream)
+        {
+            return linked
+        }
+        return snapshot.expiredAccountId
     }
 
     private static func request(

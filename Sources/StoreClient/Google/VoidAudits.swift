@@ -7,7 +7,8 @@ import Readers
 import Subscriptions
 
 /// Compares the log with Google Play's list of voided purchases once a day: Google does not announce every void by a
-/// notification, and a notification may be lost. Then compares the orders of recent purchases, see ``OrderAudit``.
+/// notification, and a notification may be lost. Also compares the orders of recent purchases, see ``OrderAudit``. What fails
+/// for one app keeps none of another one from being compared.
 ///
 /// Any number of processes may run one: one of them compares.
 package struct VoidAudits: Sendable {
@@ -25,6 +26,7 @@ package struct VoidAudits: Sendable {
     private let found: Counter
     private let age: Gauge
     private let open: Gauge
+    private let orderAge: Gauge
     private let logger: Logger
 
     /// - Parameters:
@@ -48,7 +50,9 @@ package struct VoidAudits: Sendable {
         self.logger = logger
         self.apps = apps.filter { $0.credentials != nil && $0.polling }
         let news = NewsAppender(log: log, subscriptions: subscriptions, appender: appender)
-        orders = OrderAudit(client: client, queue: queue, news: news, clock: clock, logger: logger)
+        orders = OrderAudit(
+            client: client, queue: queue, voids: voids, news: news, clock: clock, random: random, metrics: factory,
+            logger: logger)
         asker = PurchaseAsker(
             client: client, queue: queue, appender: appender, news: news,
             links: PurchaseLinks(log: log, links: links, clock: clock), clock: clock, random: random,
@@ -59,6 +63,8 @@ package struct VoidAudits: Sendable {
         age.record(0)
         open = Gauge(label: "subledger_google_voids_open", factory: factory)
         open.record(0)
+        orderAge = Gauge(label: "subledger_google_order_audit_age_seconds", factory: factory)
+        orderAge.record(0)
     }
 
     /// A comparison in progress is abandoned at the end, and made again later.
@@ -70,36 +76,54 @@ package struct VoidAudits: Sendable {
 
     /// Makes the comparisons that are due at an instant, if no other process makes them.
     ///
-    /// - Returns: Those that were made. Others are still due.
-    /// - Throws: ``ReadError``, ``AppendError``.
+    /// - Returns: Those with the list that were made. Others are still due.
+    /// - Throws: ``ReadError``, ``AppendError`` if the database is unavailable.
     package func round(at now: Instant) async throws -> [VoidLog.Audit] {
         guard !apps.isEmpty, try await leadership.lead([Self.everyApp]).contains(Self.everyApp) else {
             // The leader reports them.
             age.record(0)
             open.record(0)
+            orderAge.record(0)
             return []
         }
         var audits: [VoidLog.Audit] = []
-        var oldest = Duration.zero
+        var (oldest, oldestOrders) = (Duration.zero, Duration.zero)
         var rowsOpen: Int64 = 0
         for app in apps {
-            let last = try await voids.lastAudit(of: app.packageName)
-            if let last, !isDue(after: last, at: now) {
-                oldest = max(oldest, last.auditedAt.duration(to: now))
-                continue
-            }
             guard !Task.isCancelled else { break }
-            let isDaily = last.map { $0.auditedAt.duration(to: now) >= Limits.voidAuditInterval } ?? true
-            if let audit = try await audit(app, after: last, at: now, &rowsOpen) {
-                audits.append(audit)
-                if isDaily { try await orders.compare(app, at: now) }
-            } else {
-                oldest = max(oldest, (last?.auditedAt ?? started).duration(to: now))
+            var last: VoidLog.Audit?
+            do {
+                last = try await voids.lastAudit(of: app.packageName)
+                if last.map({ isDue(after: $0, at: now) }) ?? true,
+                    let audit = try await audit(app, after: last, at: now, &rowsOpen)
+                {
+                    audits.append(audit)
+                    last = audit
+                }
+            } catch {
+                try note("voided purchases of an app not compared", app, error)
             }
+            oldest = max(oldest, (last?.auditedAt ?? started).duration(to: now))
+            do {
+                try await orders.round(app, recorded: last?.ordersComparedAt, at: now)
+            } catch {
+                try note("orders of an app not compared", app, error)
+            }
+            let comparedAt = orders.comparedAt(app, recorded: last?.ordersComparedAt) ?? started
+            oldestOrders = max(oldestOrders, comparedAt.duration(to: now))
         }
         age.record(oldest / .seconds(1))
         open.record(rowsOpen)
+        orderAge.record(oldestOrders / .seconds(1))
         return audits
+    }
+
+    /// Logs an error that concerns one app. Errors contain nothing of the purchases.
+    ///
+    /// - Throws: The error, if it concerns all apps: the database is unavailable.
+    private func note(_ problem: Logger.Message, _ app: GoogleApp, _ error: any Error) throws {
+        guard !error.isOfDatabase else { throw error }
+        logger.warning(problem, metadata: ["stream.app": "\(app.packageName)", "error": "\(error)"])
     }
 
     /// Whether the daily comparison is due, or one that pushes without authentication ask for: Google may list a void some
@@ -160,7 +184,8 @@ package struct VoidAudits: Sendable {
             return nil
         }
         let audit = VoidLog.Audit(
-            app: app.packageName, auditedAt: now, seenUntil: now, listed: listed, appended: appended)
+            app: app.packageName, auditedAt: now, seenUntil: now, listed: listed, appended: appended,
+            ordersComparedAt: last?.ordersComparedAt)
         try await voids.record(audit)
         logger.info(
             "voided purchases compared",

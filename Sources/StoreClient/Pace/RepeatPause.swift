@@ -16,6 +16,8 @@ struct RepeatPause: Sendable {
     static let check = RepeatPause(first: Limits.checkPauseFirst, max: Limits.checkPauseMax)
     /// For an answer to a refund request that Apple did not take.
     static let consumption = RepeatPause(first: Limits.consumptionPauseFirst, max: Limits.consumptionPauseMax)
+    /// For a comparison of the orders of an app that failed.
+    static let orders = RepeatPause(first: Limits.voidAuditPause, max: Limits.orderAuditPauseMax)
     /// For a question about a purchase of Google Play that failed.
     static let purchase = RepeatPause(first: Limits.purchasePauseFirst, max: Limits.purchasePauseMax)
 

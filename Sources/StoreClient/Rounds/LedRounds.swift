@@ -1,6 +1,18 @@
 import EventLog
 import Logging
 
+extension Error {
+    /// Whether the database is unavailable, so that the rest of a round fails as well. Any other error concerns the app or the
+    /// stream that it was thrown for.
+    var isOfDatabase: Bool {
+        if let error = self as? ReadError { return error == .unavailable }
+        switch self as? AppendError {
+        case .queueFull, .unavailable, .outcomeUnknown: return true
+        case .refused, nil: return false
+        }
+    }
+}
+
 /// Work that one process at a time does, in rounds: each is made again after a pause, whatever came of it. Any number of
 /// processes may run one.
 package struct LedRounds: Sendable {

@@ -60,7 +60,7 @@ package final class HistoryBackfills: Sendable {
     /// Returns when none is left, except those whose store does not answer. If the task is cancelled, it returns early.
     ///
     /// - Returns: The number of accounts that were read.
-    /// - Throws: ``ReadError``, ``AppendError``. The accounts of the last events are read again.
+    /// - Throws: ``ReadError``, ``AppendError`` if the database is unavailable. The accounts of the last events are read again.
     package func round() async throws -> Int {
         var open = apps.flatMap { app in
             ReceiptHost.allCases.map(\.environment).filter(app.environments.contains).map { (app, $0) }
@@ -71,9 +71,22 @@ package final class HistoryBackfills: Sendable {
             guard try await leadership.lead([Self.everyStream]).contains(Self.everyStream) else { break }
             var rest: [(App, Environment)] = []
             for (app, environment) in open {
-                let step = try await step(StreamKey(app: app.bundleId, environment: environment), app)
-                read += step.read
-                if step.hasMore { rest.append((app, environment)) }
+                let stream = StreamKey(app: app.bundleId, environment: environment)
+                do {
+                    let step = try await step(stream, app)
+                    read += step.read
+                    if step.hasMore { rest.append((app, environment)) }
+                } catch {
+                    // What fails for one stream does not hold up the others, either.
+                    guard !error.isOfDatabase else { throw error }
+                    held.withLock { $0[stream] = clock.date().advanced(by: Limits.unavailablePause) }
+                    logger.warning(
+                        "histories of a stream not read",
+                        metadata: [
+                            "stream.app": "\(app.bundleId)", "stream.environment": "\(environment.rawValue)",
+                            "error": "\(error)",
+                        ])
+                }
             }
             open = rest
         }

@@ -27,6 +27,8 @@ package struct AccessPeriod: Sendable, Hashable {
         case unknownRevocation = "unknown_revocation"
         /// Renewal was switched off during the grace period, which ends it immediately.
         case switchedOff = "switched_off"
+        /// The App Store said that access was over, although the end that it stated lay ahead.
+        case endedByStatus = "ended_by_status"
     }
 
     package var start: Instant

@@ -177,6 +177,7 @@ package struct Subscription: Sendable, Hashable {
         }
         self.transactions = transactions
         self.refunded = refunded
+        paid = Self.cut(paid, byStatusIn: renewals, transactions, &rules)
         let settled = ResolvedBook(transactions: transactions, renewals: renewals, grace: resolved.grace)
         let grace = book.gracePeriods(settled, paid, &rules)
         access = (paid + grace).sorted { left, right in
@@ -375,7 +376,8 @@ package struct Subscription: Sendable, Hashable {
                 given.cut = .upgraded
                 if given.end <= given.start { continue }
             }
-            if let period = cut(given, bySwitchOffIn: renewals, paid, &rules) { periods.append(period) }
+            guard let rest = cut(given, bySwitchOffIn: renewals, paid, &rules) else { continue }
+            if let period = cut(rest, byStatusIn: renewals, &rules) { periods.append(period) }
         }
         return periods
     }

@@ -64,12 +64,32 @@ package struct Customers: Sendable, Hashable {
     ) {
         let evidence = evidence.map { $0.ignoring(sharedTokens, &rules) }
         let accounts = StoreAccount.all(of: evidence).map { $0.customers(links: links, policy: policy, &rules) }
-        ownership = accounts.flatMap(\.ownership)
-            .sorted { ($0.originalTransactionId, $0.from, $0.owner) < ($1.originalTransactionId, $1.from, $1.owner) }
+        var ownership = accounts.flatMap(\.ownership)
         var identities = accounts.flatMap(\.identities)
         let known = Set(identities.map(\.key))
         let tokens = Set(evidence.flatMap { $0.purchases.map(\.token) })
         let handedIn = HandedInTokens(of: evidence, ownership: ownership, links: links)
+        for one in evidence {
+            guard let account = one.continuedAccount, let owner = handedIn.owner(ofWhatContinues: account) else {
+                continue
+            }
+            let keys = Set(evidence.lazy.filter { $0.line == one.subscription }.map(\.subscription))
+                .union([one.subscription])
+            for index in ownership.indices
+            where ownership[index].owner == account && ownership[index].originalTransactionId == one.subscription.id {
+                ownership[index] = ownership[index].passed(to: owner)
+                rules.collect(.owning(ownership[index]))
+            }
+            for index in identities.indices
+            where identities[index].customer == account && keys.contains(identities[index].key) {
+                let identity = identities[index]
+                identities[index] = CustomerIdentity(
+                    key: identity.key, customer: owner, from: identity.from, until: identity.until)
+            }
+        }
+        self.ownership =
+            ownership
+            .sorted { ($0.originalTransactionId, $0.from, $0.owner) < ($1.originalTransactionId, $1.from, $1.owner) }
         for key in tokens.union(links.keys).subtracting(known).subtracting(sharedTokens) {
             let unlinked = tokens.contains(key) ? handedIn.customer(of: key) ?? key : nil
             guard let customer = links.inForce(on: key, policy: policy).last?.customer ?? unlinked else { continue }

@@ -29,6 +29,7 @@ extension SubscriptionFacts {
             }
         }
         var bought: [OwnershipEvidence.Purchase] = []
+        var isOutsideApp = true
         for history in PurchaseLine(self).histories {
             guard let start = history.startTime,
                 let token = CustomerKey(
@@ -36,11 +37,15 @@ extension SubscriptionFacts {
                 let position = history.answers.first(where: { $0.snapshot.accountId != nil })?.position
                     ?? history.answers.first?.position
             else { continue }
+            // Once it is acknowledged, the purchase may state the app user whom it continues.
+            isOutsideApp = isOutsideApp && history.expiredAccountId == token.id.text
             bought.append(
                 OwnershipEvidence.Purchase(
                     purchaseDate: start, transactionId: ByteString(history.purchaseToken), token: token,
                     position: position))
         }
-        return OwnershipEvidence(subscription: own, purchases: bought, ties: ties, continued: continued?.key)
+        return OwnershipEvidence(
+            subscription: own, purchases: bought, ties: ties, continued: continued?.key,
+            continuedAccount: isOutsideApp && Set(bought.map(\.token)).count == 1 ? bought.first?.token : nil)
     }
 }

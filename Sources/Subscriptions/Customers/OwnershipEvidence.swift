@@ -40,14 +40,22 @@ package struct OwnershipEvidence: Sendable, Hashable {
     /// A purchase of the expired subscription that this one continues, and to whose owner it belongs unless it states
     /// another app user; nil if it continues none.
     package let continued: CustomerKey?
+    /// The account of an expired subscription that this one continues, if no purchase of this one states an app user: it
+    /// belongs to the owner of the others of that account. Nil if it continues none.
+    package let continuedAccount: CustomerKey?
+    /// The customers who have a seat of the subscription, beside its owner.
+    package let seats: SeatClaims
 
     package init(
         subscription: CustomerKey, purchases: [Purchase], ties: [CustomerKey: Int64], line: CustomerKey? = nil,
-        continued: CustomerKey? = nil, successor: CustomerKey? = nil
+        continued: CustomerKey? = nil, continuedAccount: CustomerKey? = nil, successor: CustomerKey? = nil,
+        seats: SeatClaims = .none
     ) {
+        self.seats = seats
         self.line = line
         self.successor = successor
         self.continued = continued
+        self.continuedAccount = continuedAccount
         self.subscription = subscription
         var changes: [Purchase] = []
         for purchase in purchases.sorted() where purchase.token != changes.last?.token { changes.append(purchase) }
@@ -67,8 +75,13 @@ package struct OwnershipEvidence: Sendable, Hashable {
         rules.collect(.ignoring(ignored, of: subscription))
         return OwnershipEvidence(
             subscription: subscription, purchases: purchases.filter { !tokens.contains($0.token) }, ties: ties,
-            line: line, continued: continued, successor: successor)
+            line: line, continued: continued,
+            continuedAccount: continuedAccount.flatMap { tokens.contains($0) ? nil : $0 }, successor: successor,
+            seats: seats)
     }
+
+    /// In place of the store account of a token that this subscription only continues: after all others in order.
+    package static let outsideApp = "outside"
 
     /// The keys that say whose the subscription is, each with the position of the first event that is evidence of it:
     /// the ties and the account tokens.
@@ -150,7 +163,8 @@ extension SubscriptionFacts {
                     purchaseDate: purchaseDate, transactionId: id, token: token,
                     position: firstReports[Report(transactionId: id, token: token)] ?? 0))
         }
-        return OwnershipEvidence(subscription: own, purchases: purchases, ties: ties)
+        return OwnershipEvidence(
+            subscription: own, purchases: purchases, ties: ties, seats: SeatClaims(of: self))
     }
 
     /// The evidence of the purchases that are left, and the subscriptions to which the others moved: they are of one
@@ -164,6 +178,7 @@ extension SubscriptionFacts {
         }
         return OwnershipEvidence(
             subscription: left.subscription, purchases: left.purchases, ties: ties,
-            successor: successor(moves).map { CustomerKey(.subscription, $0.transaction.originalTransactionId) })
+            successor: successor(moves).map { CustomerKey(.subscription, $0.transaction.originalTransactionId) },
+            seats: left.seats)
     }
 }

@@ -14,6 +14,7 @@ extension AccessPeriod.Cut {
         case .refunded: .refundedWhole
         case .revoked: .revoked
         case .switchedOff: .graceCutSwitchOff
+        case .endedByStatus: .endedByStatus
         }
     }
 }

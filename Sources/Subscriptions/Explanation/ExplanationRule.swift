@@ -29,6 +29,8 @@ package enum ExplanationRule: String, Sendable, Hashable, CaseIterable {
     /// The purchase was revoked in a way that this version does not know.
     case unknownRevocation = "unknown_revocation"
     case graceCutSwitchOff = "grace_cut_switch_off"
+    /// The App Store said that access was over before the end that it stated itself.
+    case endedByStatus = "ended_by_status"
     /// Google ended the purchase before its time.
     case revoked
 
@@ -83,6 +85,10 @@ package enum ExplanationRule: String, Sendable, Hashable, CaseIterable {
     case tiedByStoreAccount = "tied_by_store_account"
     /// Nothing says which app user owns the subscription: it belongs to its store account.
     case unclaimed
+    /// A seat of the subscription, which the backend gave to the customer.
+    case tiedBySeat = "tied_by_seat"
+    /// The backend took the seat back, or there are fewer seats than claims.
+    case seatEnded = "seat_ended"
     /// A later purchase with another account token takes the subscription from its date on.
     case latestBuyer = "latest_buyer"
     /// A later purchase with another account token does not take the subscription.
@@ -129,16 +135,15 @@ extension ExplanationRule {
         switch self {
         case .paid, .owned, .nonRenewingDuration, .extended, .graceGranted, .granted: .gives
         case .replacedByUpgrade, .refundedPart, .familyRevoked, .assignmentRevoked, .unknownRevocation,
-            .graceCutSwitchOff,
-            .revoked:
+            .graceCutSwitchOff, .endedByStatus, .revoked:
             .cuts
         case .refundedWhole, .refundedWithCopy, .accountDeleted, .graceTakenBack, .noAccessKind, .notConfigured,
             .consumed, .noDuration, .noPurchaseDate, .movedTo:
             .removes
         case .laterStatementWins, .tieTakesBack, .unitsRefunded, .amountRefunded: .statement
         case .mapped, .ownName: .product
-        case .tiedByLink, .tiedByAccountToken, .tiedByStoreAccount, .unclaimed, .latestBuyer, .firstBuyer,
-            .sharedOwnership, .linkMoved, .linkRefused, .sharedAccountToken:
+        case .tiedByLink, .tiedByAccountToken, .tiedByStoreAccount, .unclaimed, .tiedBySeat, .seatEnded, .latestBuyer,
+            .firstBuyer, .sharedOwnership, .linkMoved, .linkRefused, .sharedAccountToken:
             .ownership
         case .clock, .noPurchase, .skipped: .answer
         }

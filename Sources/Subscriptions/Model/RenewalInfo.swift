@@ -37,6 +37,9 @@ package struct RenewalInfo: Sendable, Hashable {
     package var appAccountToken: String?
     package var appTransactionId: String?
     package var renewalBillingPlanType: String?
+    /// The `status` of a notification that says that access is over, although an end that the notification states lies
+    /// ahead: 2 or 5, or 3 if only grace is over. Nil if status and dates agree.
+    package var endedStatus: Int?
     /// All other fields, including those that the App Store adds in the future.
     package var additional: CanonicalJSON?
     /// When Apple signed this renewal info; nil for unsigned ones. Not part of the fact's identity.
@@ -46,6 +49,9 @@ package struct RenewalInfo: Sendable, Hashable {
         self.originalTransactionId = originalTransactionId
         self.eligibleWinBackOfferIds = []
     }
+
+    /// Apple's `status` while it retries a renewal, without grace. The period that was paid for may not be over yet.
+    package static let retryStatus = 3
 }
 
 extension RenewalInfo {
@@ -121,6 +127,7 @@ extension RenewalInfo {
         visitor.visit(.accountToken("appAccountToken"), from.appAccountToken, &to.appAccountToken)
         visitor.visit("appTransactionId", from.appTransactionId, &to.appTransactionId)
         visitor.visit("renewalBillingPlanType", from.renewalBillingPlanType, &to.renewalBillingPlanType)
+        visitor.visit(.derived("endedStatus"), from.endedStatus, &to.endedStatus)
     }
 
     /// Passes every field to a visitor that writes.

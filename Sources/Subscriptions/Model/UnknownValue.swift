@@ -12,8 +12,10 @@ package enum UnknownValue {
         case productType = "type"
         case transactionReason, offerType, offerDiscountType, billingPlanType
         case expirationIntent, priceIncreaseStatus
+        case subscriptionStatus = "status"
         // Google. The raw values are the names in answers.
         case subscriptionState, purchaseState, acknowledgementState, consumptionState, priceChangeState
+        case priceChangeMode
         case orderState = "state"
         case refundType, refundReason
         /// `state` of a refund by amount.
@@ -26,10 +28,10 @@ package enum UnknownValue {
         package var store: Store {
             switch self {
             case .revocationType, .revocationReason, .inAppOwnershipType, .productType, .transactionReason, .offerType,
-                .offerDiscountType, .billingPlanType, .expirationIntent, .priceIncreaseStatus:
+                .offerDiscountType, .billingPlanType, .expirationIntent, .priceIncreaseStatus, .subscriptionStatus:
                 .apple
             case .subscriptionState, .purchaseState, .acknowledgementState, .consumptionState, .priceChangeState,
-                .orderState, .refundType, .refundReason, .refundState:
+                .priceChangeMode, .orderState, .refundType, .refundReason, .refundState:
                 .google
             }
         }
@@ -51,12 +53,17 @@ package enum UnknownValue {
             case .billingPlanType: ["BILLED_UPFRONT", "MONTHLY"]
             case .expirationIntent: ["1", "2", "3", "4", "5"]
             case .priceIncreaseStatus: ["0", "1"]
+            case .subscriptionStatus: ["1", "2", "3", "4", "5"]
             case .subscriptionState, .purchaseState: Set(PurchaseSnapshot.State.allCases.map(\.rawValue))
             case .acknowledgementState: ["PENDING", "ACKNOWLEDGED", "0", "1"]
             case .consumptionState: ["YET_TO_BE_CONSUMED", "CONSUMED"]
             case .priceChangeState: ["OUTSTANDING", "CONFIRMED", "APPLIED", "CANCELED"]
+            case .priceChangeMode: PurchaseSnapshot.Item.changesAnyway.union(["PRICE_INCREASE"])
             case .orderState:
-                ["PENDING", "PROCESSED", "CANCELED", "PENDING_REFUND", "PARTIALLY_REFUNDED", "REFUNDED"]
+                [
+                    "PENDING", "PROCESSED", "CANCELED", "PENDING_REFUND", PurchaseOrder.partiallyRefunded,
+                    PurchaseOrder.refunded,
+                ]
             case .refundType: ["0", "1", "2"]
             case .refundReason: ["OTHER", PurchaseOrder.Refund.chargeback]
             case .refundState: ["PENDING", PurchaseOrder.Refund.done]
@@ -74,11 +81,13 @@ package enum UnknownValue {
             case .billingPlanType: "the price is that of the whole period"
             case .expirationIntent: "the reason of the end has no name"
             case .priceIncreaseStatus: "the customer's consent is not known"
+            case .subscriptionStatus: "access ends at the stated end"
             case .subscriptionState: "access ends at the stated expiry"
             case .purchaseState: "it gives and ends no access"
             case .acknowledgementState: "the purchase is not acknowledged"
             case .consumptionState: "the purchase counts as not used up"
             case .priceChangeState: "the price stays as it is"
+            case .priceChangeMode: "the price stays as it is, and the customer's consent is not known"
             case .orderState: "the order counts as paid"
             case .refundType: "the purchase is not taken back by it"
             case .refundReason: "the refund has no reason"
@@ -99,11 +108,13 @@ package enum UnknownValue {
             case .billingPlanType: "billingPlanType"
             case .expirationIntent: "expirationIntent"
             case .priceIncreaseStatus: "priceIncreaseStatus"
+            case .subscriptionStatus: "status"
             case .subscriptionState: "subscriptionState"
             case .purchaseState: "purchaseState"
             case .acknowledgementState: "acknowledgementState"
             case .consumptionState: "consumptionState"
             case .priceChangeState: "priceChangeState"
+            case .priceChangeMode: "priceChangeMode"
             case .orderState: "state"
             case .refundType: "refundType"
             case .refundReason: "refundReason"

@@ -11,6 +11,9 @@ package struct ReportSummary: Sendable, Hashable {
     package let hasUnsigned: Bool
     /// When the last report was received that contradicts a cancellation without taking it back; nil if none does.
     let contradictedAt: Instant?
+    /// When the latest report of Apple was received, if it contradicts itself about whether access is over; nil if it does
+    /// not.
+    let endedByStatusAt: Instant?
     /// True if a person's data was erased since the last report: an answer would bring it back.
     let isErased: Bool
 
@@ -22,13 +25,19 @@ package struct ReportSummary: Sendable, Hashable {
             if isSigned { hasSigned = true } else { hasUnsigned = true }
         }
         for statement in facts.transactions.values { add(statement.statedAt, statement.isSigned) }
-        for stated in facts.renewals.keys { add(stated.statedAt, stated.isSigned) }
+        var latest: (statedAt: Instant, endedAt: Instant?)?
+        for (stated, provenance) in facts.renewals {
+            add(stated.statedAt, stated.isSigned)
+            guard stated.isSigned, latest.map({ $0.statedAt < stated.statedAt }) ?? true else { continue }
+            latest = (stated.statedAt, stated.renewal.fact.endedStatus == nil ? nil : provenance.receivedAt)
+        }
         // Google announces every change, as Apple's signed notifications do, and is asked without a receipt.
         for stated in facts.purchases.keys { add(stated.statedAt, true) }
         self.latestAt = latestAt
         self.hasSigned = hasSigned
         self.hasUnsigned = hasUnsigned
         contradictedAt = hasUnsigned ? StandingCancellations.contradiction(in: facts) : nil
+        endedByStatusAt = latest?.endedAt
         isErased = facts.erasures.keys.max().map { $0 >= latestAt ?? $0 } ?? false
     }
 }

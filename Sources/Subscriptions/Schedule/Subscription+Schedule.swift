@@ -24,10 +24,19 @@ extension Subscription {
             return PlaySchedule(purchase: purchase, isOfSandbox: policy.isOfSandbox).next(after: last ?? .earliest)
         }
         let regular = nextRegularCheck(after: last, policy: policy)
-        guard let settled = reports.contradictedAt?.advanced(byMilliseconds: CheckRhythm.contradictionMilliseconds),
-            settled > last ?? .earliest, settled < regular?.dueAt ?? .latest
-        else { return regular }
+        let settled = contradictionChecks.filter { $0 > last ?? .earliest }.min()
+        guard let settled, settled < regular?.dueAt ?? .latest else { return regular }
         return StoreCheck(dueAt: settled, reason: .end)
+    }
+
+    /// When the App Store is asked because its reports contradict each other, or the latest one itself: that again, since
+    /// the next answer may do it, too.
+    private var contradictionChecks: [Instant] {
+        let first = reports.contradictedAt.map { [$0.advanced(byMilliseconds: CheckRhythm.contradictionMilliseconds)] }
+        let ended = reports.endedByStatusAt.map { at in
+            CheckRhythm.endedByStatusMilliseconds.map { at.advanced(byMilliseconds: $0) }
+        }
+        return (first ?? []) + (ended ?? [])
     }
 
     private func nextRegularCheck(after last: Instant?, policy: CheckPolicy) -> StoreCheck? {
@@ -56,7 +65,8 @@ extension Subscription {
         if renewal.isInBillingRetryPeriod == true {
             retry = .unsigned
             if reports.hasSigned, !reports.hasUnsigned {
-                let graceEnd = max(end, renewal.gracePeriodExpiresDate ?? end)
+                let statedEnd = renewal.endedStatus == nil ? renewal.gracePeriodExpiresDate : nil
+                let graceEnd = max(end, statedEnd ?? end)
                 let dueAt = graceEnd.advanced(byMilliseconds: rhythm.delayMilliseconds)
                 if graceEnd > end, dueAt > last { return StoreCheck(dueAt: dueAt, reason: .retry) }
                 retry = .signed(lapsed: last.milliseconds - graceEnd.milliseconds)
@@ -91,6 +101,8 @@ private struct CheckRhythm {
 
     /// From the report that contradicts a cancellation to the check.
     static let contradictionMilliseconds = 5 * minute
+    /// From a report that contradicts itself to the checks.
+    static let endedByStatusMilliseconds = [5 * minute, hour, day]
 
     private var isShort: Bool { periodMilliseconds < Self.day }
 

@@ -91,6 +91,7 @@ struct PlayCourse: StoreCourse {
 
     /// Apps hand in again what was lost.
     mutating func restore(_ lost: LostTime) async {
+        play.forgetEnds { lost.contains($0) }
         let stories = (0..<play.storyCount).filter { story in
             let again = play.story(story).handIns.filter { lost.contains($0.at) }.map(\.purchaseToken)
             handedIn.subtract(again)

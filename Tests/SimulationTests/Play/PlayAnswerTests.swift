@@ -84,6 +84,7 @@ struct PlayAnswerTests {
     func outOfApp() {
         let life = subscribed {
             $0.account = PlayAccount.none
+            $0.isOutsideApp = true
             $0.expiredToken = "expired"
             $0.expiredAccount = PlayAccount(obfuscatedAccountId: "user-9")
         }

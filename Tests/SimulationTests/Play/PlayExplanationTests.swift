@@ -24,7 +24,7 @@ struct PlayExplanationTests {
         return PlayStoryteller(settings)
     }
 
-    @Test("of every story", arguments: PlayStory.allCases)
+    @Test("of every story", arguments: PlayStory.allCases.filter { !$0.isEndDatedByAnswer })
     func stories(_ story: PlayStory) throws {
         var compared = 0
         for number in 0..<TestScale.count(1, full: 2) {

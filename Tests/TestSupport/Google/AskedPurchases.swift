@@ -130,7 +130,7 @@ package struct AskedPurchases {
             case .owned: known.first { $0.oneTime?.state == .purchased }
             case .extended: showing.first { $0.message?.subscriptionType == .deferred }
             case .grace: showing.first { $0.subscription?.state == .inGracePeriod }
-            case .switchedOffInGrace, .revoked: showing.first { $0.subscription?.state == .expired }
+            case .switchedOffInGrace, .endedByStatus, .revoked: showing.first { $0.subscription?.state == .expired }
             case .upgraded:
                 known.first {
                     $0.subscription?.startTime != nil && $0.subscription?.linkedToken == showing.first?.token

@@ -9,6 +9,8 @@ package struct AccessReason: Sendable, Hashable {
         case familyRevoked = "family_revoked"
         case assignmentRevoked = "assignment_revoked"
         case switchedOffInGrace = "grace_cut_switch_off"
+        /// The store said that access was over, before the end that it had stated.
+        case endedByStatus = "ended_by_status"
         /// The store ended it, and has not said that it was refunded.
         case revoked
         case refunded = "refunded_whole"

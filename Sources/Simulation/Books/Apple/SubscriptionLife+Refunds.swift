@@ -16,6 +16,19 @@ extension SubscriptionLife {
         sendRefund(of: id, version1: "CANCEL", at: instant)
     }
 
+    /// Refunds the current purchase in the second in which the store switches auto-renewal off, and says so first. Version 1
+    /// has no other dates, so its two notifications are of one second.
+    package mutating func refundAtOnce(at instant: Instant) {
+        let id = current.transactionId
+        setRenewal(false, at: instant)
+        send(
+            StoreNotification.Name("DID_CHANGE_RENEWAL_STATUS", "AUTO_RENEW_DISABLED"),
+            version1: "DID_CHANGE_RENEWAL_STATUS", at: instant, .active, isPrompt: true)
+        change(id) { $0.revocation = Revocation(date: instant, kind: .full, reason: 1, percentage: 100_000) }
+        access.takeBack(id, at: instant)
+        sendRefund(of: id, version1: "CANCEL", at: instant)
+    }
+
     /// Refunds the rest of the current period, which ends at the instant. Version 1 has no prorated refunds.
     package mutating func refundRest(at instant: Instant, percentage: Int = 50_000) {
         let id = current.transactionId

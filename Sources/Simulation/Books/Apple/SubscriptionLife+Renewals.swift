@@ -81,6 +81,37 @@ extension SubscriptionLife {
         send(StoreNotification.Name("GRACE_PERIOD_EXPIRED"), version1: nil, at: graceEnd, .billingRetry)
     }
 
+    /// Ends the grace period before its end, as the notification says. Version 1 sends no notification.
+    ///
+    /// - Parameter statesEnd: Whether the notification states the end of grace as before, which it contradicts.
+    package mutating func endGraceEarly(at instant: Instant, statesEnd: Bool) {
+        guard let graceEnd = currentPreference.graceEnd, instant < graceEnd else {
+            preconditionFailure("there is no grace period")
+        }
+        access.cutGrace(after: current.transactionId, at: instant, .endedByStatus)
+        if !statesEnd { updatePreference { $0.graceEnd = nil } }
+        send(StoreNotification.Name("GRACE_PERIOD_EXPIRED"), version1: nil, at: instant, .billingRetry, isPrompt: true)
+        updatePreference { $0.graceEnd = nil }
+        record(at: instant, isNotified: false)
+    }
+
+    /// Buys another plan of the group within grace. The store stops to retry the renewal, and grace ends.
+    package mutating func buyInGrace(_ product: Product, at instant: Instant) {
+        let failed = current
+        guard let graceEnd = currentPreference.graceEnd, instant < graceEnd, product != failed.product else {
+            preconditionFailure("no other plan can be bought in grace")
+        }
+        access.cutGrace(after: failed.transactionId, at: instant, .upgraded)
+        failures[failures.count - 1].recovery = .inGrace
+        charge(product, from: instant, to: end(of: product, from: instant), .purchase)
+        let isUpgrade = product.basePrice > failed.product.basePrice
+        send(
+            isUpgrade
+                ? StoreNotification.Name("DID_CHANGE_RENEWAL_PREF", "UPGRADE")
+                : StoreNotification.Name("SUBSCRIBED", "RESUBSCRIBE"),
+            version1: "INTERACTIVE_RENEWAL", at: instant, .active)
+    }
+
     /// The purchase date of a charge within grace. Apple does not document which one it is.
     package enum RecoveryDate: Sendable, CaseIterable {
         case payment, endOfFailedPeriod

@@ -10,7 +10,9 @@ extension PlayLife {
         package var account: PlayAccount?
         /// A purchase with a promotion code has no order.
         package var isPromotion = false
-        /// A resubscription in Google Play's subscription centre, after the expiry of this token.
+        /// A resubscription in Google Play's subscription centre, after the expiry of another subscription.
+        package var isOutsideApp = false
+        /// The token that expired, where the store says it.
         package var expiredToken: String?
         package var expiredAccount = PlayAccount.none
         package var isPending = false
@@ -46,8 +48,8 @@ extension PlayLife {
         var book = PlayBook(state: .pending, items: items, account: details.account ?? customer.account)
         book.linkedToken = linkedToken
         book.isPromotion = details.isPromotion
-        book.outOfApp = details.expiredToken.map {
-            .init(expiredToken: $0, expiredAccount: details.expiredAccount)
+        if details.isOutsideApp {
+            book.outOfApp = .init(expiredToken: details.expiredToken, expiredAccount: details.expiredAccount)
         }
         let token = identifiers.token()
         purchases.append(

@@ -115,6 +115,30 @@ extension PlayLife {
     }
 }
 
+// MARK: - An end without a date
+
+extension PlayLife {
+    /// Ends the subscription before the end of what is paid. The store shows it as expired, and shows the end as before or
+    /// none, so that a server can date the end only by the first such answer.
+    ///
+    /// - Parameter showsEnd: Whether the answers still have the end of the paid period.
+    package mutating func endEarly(showsEnd: Bool, at instant: Instant) {
+        guard proceed(to: instant) else { return }
+        let known = min(endShownAt ?? paidEnd, paidEnd)
+        for period in currentPeriods() { key.access.cut(period, at: known, .revoked) }
+        update(at: instant) {
+            $0.state = .expired
+            $0.cancellation = PlayCancellation(kind: .system, at: instant)
+            for index in $0.items.indices {
+                $0.items[index].isAutoRenewing = false
+                if !showsEnd { $0.items[index].expiryTime = nil }
+            }
+        }
+        key.set(.expired, at: known)
+        send(.expired, at: later(200...2000, than: instant))
+    }
+}
+
 // MARK: - Switching renewal off and on
 
 extension PlayLife {

@@ -30,7 +30,7 @@ package struct PlayLife: Sendable {
     /// How long a planned pause lasts.
     var pauseLength: CalendarDuration?
     var identifiers: PlayIdentifiers
-    /// Acknowledgements by the app's server, by purchase token.
+    /// Acknowledgements by the app's server, by purchase token, and ends that it could not date otherwise, by ``endKey(of:)``.
     private let acknowledged: [String: Instant]
     private let isAcknowledgedByApp: Bool
     /// An unacknowledged purchase was taken back.
@@ -70,6 +70,13 @@ package struct PlayLife: Sendable {
         guard let last = current.history.last else { preconditionFailure("the purchase has no books") }
         return last.book
     }
+
+    /// When a server was first shown that the newest token has ended, in an answer that states no end or one that lies ahead;
+    /// nil if it was not.
+    var endShownAt: Instant? { acknowledged[Self.endKey(of: current.token)] }
+
+    /// Where the first answer is noted by which alone the end of a token can be dated.
+    package static func endKey(of token: String) -> String { "\(token) end" }
 
     /// The plan of the newest token's first item.
     package var plan: PlayPlan { book.items[0].plan }

@@ -45,7 +45,8 @@ package struct PlayBook: Sendable, Hashable {
     package internal(set) var isPromotion = false
 
     package struct OutOfApp: Sendable, Hashable {
-        package let expiredToken: String
+        /// Nil if the store names the app user alone.
+        package let expiredToken: String?
         package let expiredAccount: PlayAccount
     }
 }

@@ -77,7 +77,21 @@ extension SimulatedPlay {
         guard let body = found.life.subscriptionV2(found.purchase, at: instant, settings.rendering) else {
             throw .unknownToken
         }
+        if request.isReadable { noteEnd(of: found.purchase, at: instant, request) }
         return .json(body)
+    }
+
+    /// Notes the first answer by which alone an end can be dated.
+    private func noteEnd(of purchase: PlayPurchaseToken, at instant: Instant, _ request: PlayRequest) {
+        guard let book = purchase.book(at: instant), book.state == .expired,
+            book.items.contains(where: { $0.expiryTime.map { $0 > request.now } ?? true }),
+            let place = storyteller.place(ofToken: request.id)
+        else { return }
+        let key = PlayLife.endKey(of: request.id)
+        state.withLock { state in
+            guard state.acknowledged[place.story]?[key] == nil else { return }
+            state.acknowledged[place.story, default: [:]][key] = request.now
+        }
     }
 
     func subscription(_ request: PlayRequest) throws(PlayError) -> PlayResponse {

@@ -36,7 +36,7 @@ package final class SimulatedPlay: Sendable {
         var now: Instant
         var tokens: PlayTokenEndpoint
         var quota: PlayQuota
-        /// By the number of the story.
+        /// By the number of the story. Also the first answers by which alone an end can be dated, see ``PlayLife/endKey(of:)``.
         var acknowledged: [Int: [String: Instant]] = [:]
         var acknowledgements: [Acknowledgement] = []
         /// The app users of purchases outside the app, as their acknowledgements named them, by purchase token.
@@ -121,8 +121,19 @@ package final class SimulatedPlay: Sendable {
     /// The answers about charge-backs that count, in the order of the requests: the first to each question.
     package var refundReviews: [RefundReview] { state.withLock { $0.refundReviews } }
 
-    /// When the app's server acknowledged purchases first, by the number of the story and by purchase token.
+    /// When the app's server acknowledged purchases first, by the number of the story and by purchase token. Also the first
+    /// answers by which alone an end can be dated, see ``PlayLife/endKey(of:)``.
     package var acknowledged: [Int: [String: Instant]] { state.withLock { $0.acknowledged } }
+
+    /// Forgets the answers by which alone an end can be dated, of a time that the server has lost.
+    package func forgetEnds(in lost: (Instant) -> Bool) {
+        state.withLock { state in
+            let mark = PlayLife.endKey(of: "")
+            for (story, instants) in state.acknowledged {
+                state.acknowledged[story] = instants.filter { !$0.key.hasSuffix(mark) || !lost($0.value) }
+            }
+        }
+    }
 
     package var quota: PlayQuota { state.withLock { $0.quota } }
 
@@ -191,6 +202,8 @@ struct PlayRequest: Sendable {
     let call: PlayCall
     let match: PlayEndpoint.Match
     let now: Instant
+    /// Whether the answer can be read.
+    var isReadable = true
 
     var id: String { match.id }
 }
@@ -238,7 +251,8 @@ extension SimulatedPlay {
         }
         do throws(PlayError) {
             try authorize(call)
-            guard let request else { throw .notFound }
+            guard var request else { throw .notFound }
+            request.isReadable = fault != .cutOff
             if let refusal = state.withLock({ $0.quota.spend(request.match.endpoint, at: request.now) }) {
                 let error = PlayError.quota(refusal.form)
                 return (.error(error, retryAfter: refusal.retryAfter), error.reason)

@@ -28,6 +28,10 @@ extension PlayStory {
         case .prepaid, .installments, .addOns, .priceChange, .deferral: useTerms(&life, &first)
         case .pendingPaid, .pendingCancelled: awaitPayment(&life, &first)
         case .cancelled, .restarted: cancel(&life, &first)
+        case .endedEarly:
+            first.renew(&life, 0...2)
+            let ended = first.within(life)
+            life.endEarly(showsEnd: first.random.chance(60), at: ended)
         case .renewals, .trial, .introductoryPrice, .promotion, .testPurchase, .unacknowledged:
             first.renew(&life, self == .testPurchase ? 2...6 : 1...4)
         case .resubscribed, .resubscribedInPlay, .oneTimePurchase, .oneTimePending, .loyalCustomer,
@@ -190,14 +194,15 @@ extension PlayStory {
             life.refundWithoutRevoke(draw.one(of: paid), at: draw.within(life))
             draw.renew(&life, 0...1)
         case .refundByAmount:
-            let order = draw.one(of: paid)
+            // The audit compares the newest two.
+            let order = draw.one(of: Array(paid.suffix(2)))
             let price = life.orders.first { $0.orderId == order }?.total ?? 0
             var at = draw.within(life)
             for _ in 0..<draw.count(1...2) {
                 life.refund(amount: price / Int64(draw.count(4...9)), of: order, at: at)
                 at = draw.between(at, life.paidEnd)
             }
-            draw.renew(&life, 0...1)
+            if order == paid.last { draw.renew(&life, 0...1) }
         case .voidedWhileActive:
             life.refund(source: .google, reason: .fraud, staysActive: true, at: draw.within(life))
             life.runOutAfterVoid()

@@ -17,7 +17,9 @@ extension PlayStory {
         var details = PlayLife.Details()
         if self == .resubscribedInPlay {
             details.account = PlayAccount.none
-            details.expiredToken = former.current.token
+            details.isOutsideApp = true
+            let namesToken = second.random.chance(60) || former.customer.account.isEmpty
+            details.expiredToken = namesToken ? former.current.token : nil
             details.expiredAccount = former.customer.account
         }
         life.buy(plan, at: second.between(ended, latest), details)

@@ -45,9 +45,13 @@ package enum PlayStory: String, Sendable, Hashable, CaseIterable {
     case refundByAmount = "refund-by-amount"
     case loyalCustomer = "loyal-customer"
     case accountOfEverybody = "account-of-everybody"
+    case endedEarly = "ended-early"
 
     /// The name on the command line.
     package var name: String { rawValue }
+
+    /// Whether no answer states when access ended, so that the first one that shows it decides.
+    package var isEndDatedByAnswer: Bool { self == .endedEarly }
 
     /// The purchases of a license tester belong to the sandbox, all others to production.
     package var isTest: Bool { self == .testPurchase }
@@ -100,6 +104,7 @@ package enum PlayStory: String, Sendable, Hashable, CaseIterable {
         case .refundByAmount: "parts of payments refunded by amount; access goes on"
         case .loyalCustomer: "a subscription and ten consumables of one customer (eleven purchases)"
         case .accountOfEverybody: "an account id that the app gives to everybody (twelve subscriptions)"
+        case .endedEarly: "ended before the end of what is paid, which the store still shows, or shows no end"
         }
     }
 }
