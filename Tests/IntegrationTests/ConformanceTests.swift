@@ -16,7 +16,7 @@ struct ConformanceTests {
 
     private static let repository = DocumentationArticle.repository
 
-    @Test("every case holds, except those that are known to fail", .timeLimit(.minutes(5)))
+    @Test("every case holds, except those that are known to fail", .timeLimit(.minutes(10)))
     func corpus() throws {
         let result = try Self.run(["--json", "--program", ServerProcess.executable.path])
 
@@ -89,7 +89,7 @@ struct ConformanceTests {
     private static func run(_ arguments: [String]) throws -> (status: Int32, output: Data, error: String) {
         // The script stops its server when it is terminated.
         let result = try Process.run(
-            repository.appendingPathComponent("deploy/conformance"), arguments, limit: 240)
+            repository.appendingPathComponent("deploy/conformance"), arguments, limit: 540)
         return (result.status, result.output, result.errorText)
     }
 }
