@@ -290,6 +290,7 @@ comment on column subledger.event.kind is
   '(the App Store answered a question about a receipt), account_deletion (it answered that the Apple Account was '
   'deleted), transaction and app_transaction (signed data of a device was handed in), pause and hold (Google suspends '
   'access), answer (Google answered what it knows of a purchase), test, link (a backend sets the links of a customer), '
+  'seat_claim and seat_release (a backend gives a seat of a subscription to a customer, or takes it back), '
   'write_request (the store is about to be asked for a change, or to be answered about a refund), write_answer (what it '
   'answered), month_closed '
   'and month_reopened (an operator closed a month, or opened it again: see analyst.closed_months), erasure (an operator '
@@ -307,7 +308,8 @@ comment on column subledger.event.facts is
   '{"transactions":[…],"renewals":[…]} with Apple''s names, dates as ISO 8601 UTC, ids as strings, missing fields '
   'omitted; "accountDeletions" has the subscriptions of a deleted Apple Account, "notification" the other fields of a '
   'signed notification, "link" the links set by a backend, "write" what is asked of the store, by whom, and '
-  'the store''s answer, "closing" the figures of a closed month, "erasure" what was erased';
+  'the store''s answer, "closing" the figures of a closed month, "erasure" what was erased, "seat" the customer who gets or '
+  'loses a seat';
 comment on column subledger.event.defects is
   'Fields that could not be read or say nothing, as [{"path","problem"}]; null if there are none';
 comment on column subledger.event.body_sha256 is 'SHA-256 of the result of the function event_body';
@@ -1117,6 +1119,7 @@ create table subledger.transaction (
   tax                           bigint,
   developer_revenue             bigint,
   refunds                       jsonb,
+  plan_price                    bigint,
   constraint transaction_pkey primary key (stream_id, original_transaction_id, transaction_id),
   constraint transaction_gap_check check (gap in ('duration', 'kind', 'consumed'))
 );
@@ -1153,6 +1156,9 @@ comment on column subledger.transaction.tax is
 comment on column subledger.transaction.developer_revenue is
   'What the developer receives, in thousandths of the currency unit, as Google''s order states it: without taxes, fees and '
   'refunds so far; null for Apple, which does not state it';
+comment on column subledger.transaction.plan_price is
+  'What a whole period of the plan costs, in thousandths of the currency unit, as Google''s answer states it. price is lower '
+  'for an offer, and for the rest of a period after a change of plan; null for Apple';
 comment on column subledger.transaction.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back';
 comment on column subledger.transaction.price is
   'In thousandths of the currency unit: 10990 is 10.99; of several seats, what was paid for all of them; null in V1';
@@ -2257,7 +2263,7 @@ create table subledger.customer_link (
   basis               text    not null,
   constraint customer_link_pkey primary key (stream_id, backend_customer_id, position, kind, id),
   constraint customer_link_kind_check check (kind in ('account', 'app_transaction', 'subscription')),
-  constraint customer_link_basis_check check (basis in ('transfer', 'statement', 'purchase', 'id')),
+  constraint customer_link_basis_check check (basis in ('transfer', 'statement', 'purchase', 'id', 'seat')),
   constraint customer_link_replaced_position_check check (replaced_position > position)
 );
 
@@ -2282,7 +2288,8 @@ comment on column subledger.customer_link.replaced_position is
   'Next event with the complete links of this customer; null while the link stands';
 comment on column subledger.customer_link.basis is
   'transfer: the backend demanded it, and events of releases before there was a basis; statement: the word of the backend; '
-  'purchase: a purchase that was handed in; id: an id alone, which takes nothing from another customer';
+  'purchase: a purchase that was handed in; id: an id alone, which takes nothing from another customer; seat: a seat of the '
+  'subscription, which leads the customer to it and says nothing about whose it is';
 
 -- Once ---------------------------------------------------------------------------------------------------------------
 
@@ -2299,13 +2306,15 @@ create table subledger.ownership (
     primary key (stream_id, original_transaction_id, starts_at, customer_kind, customer_id),
   constraint ownership_ends_at_check check (ends_at > starts_at),
   constraint ownership_customer_kind_check check (customer_kind in ('link', 'account', 'subscription')),
-  constraint ownership_reason_check check (reason in ('link', 'account', 'store_account', 'unclaimed')),
+  constraint ownership_reason_check check (reason in ('link', 'account', 'store_account', 'unclaimed', 'seat')),
   constraint ownership_position_check check ((reason = 'unclaimed') = (position is null))
 );
 
 create index ownership_customer_idx on subledger.ownership (stream_id, customer_kind, customer_id);
 
 create index ownership_starts_at_idx on subledger.ownership (stream_id, starts_at) where starts_at > '-infinity';
+
+create index ownership_seat_ends_at_idx on subledger.ownership (stream_id, ends_at) where reason = 'seat';
 
 grant select, insert, update, delete on subledger.ownership to subledger_projector;
 grant select on subledger.ownership to subledger_receiver, subledger_poller, subledger_reader, subledger_analyst;
@@ -2314,7 +2323,8 @@ grant select on subledger.ownership to subledger_receiver, subledger_poller, sub
 
 comment on table subledger.ownership is
   'Who owns a subscription, and when. The intervals of a subscription cover all time. They do not overlap, except under '
-  'the policy shared. A customer has access where a period of access and an interval of ownership overlap';
+  'the policy shared, and except those of seats, whose customers have access beside the owner. A customer has access where a '
+  'period of access and an interval of ownership overlap';
 comment on column subledger.ownership.starts_at is 'Included; -infinity for the first owner, who owns the past too';
 comment on column subledger.ownership.ends_at is 'Excluded; infinity for the current owner';
 comment on column subledger.ownership.customer_kind is
@@ -2324,7 +2334,8 @@ comment on column subledger.ownership.customer_id is
   'The backend''s own id, the appAccountToken, or the smallest original_transaction_id of the store account';
 comment on column subledger.ownership.reason is
   'link: a link on the subscription; account: the account token of a purchase; store_account: the app user of the store '
-  'account; unclaimed: no app user is known';
+  'account; unclaimed: no app user is known; seat: a seat that the backend gave to the customer, who does not own the '
+  'subscription';
 comment on column subledger.ownership.position is 'First event that reported the reason; null if unclaimed';
 
 -- Once ---------------------------------------------------------------------------------------------------------------
@@ -3564,7 +3575,7 @@ select
   coalesce(
     event.facts #>> '{transactions,0,originalTransactionId}', event.facts #>> '{renewals,0,originalTransactionId}',
     event.facts #>> '{accountDeletions,0,originalTransactionId}', event.facts #>> '{write,originalTransactionId}',
-    event.facts #>> '{erasure,subscriptions,0}'
+    event.facts #>> '{erasure,subscriptions,0}', event.facts #>> '{seat,originalTransactionId}'
   ) as original_transaction_id,
   event.facts #>> '{transactions,0,transactionId}' as transaction_id,
   event.facts #>> '{transactions,0,productId}' as product_id,
@@ -3786,7 +3797,23 @@ comment on column analyst.transactions.is_for_added_seats is
 comment on column analyst.transactions.positions is 'Positions of the events that reported it, ascending';
 
 create or replace view analyst.plans as
-with period as (
+with lasting as (
+  -- Count by days first, so that the length is found once for each number of days, and not for each purchase.
+  select
+    stream_id,
+    product_id,
+    -- Double precision, because numeric takes several times as long.
+    floor(date_part('epoch', expires_date - purchase_date) / 86400 + 0.5) as days,
+    count(*) as transactions
+  from subledger.transaction
+  where product_id is not null
+    and expires_date is not null
+    and offer_type is null
+    and is_trial_period is not true
+    and billing_plan_type is distinct from 'MONTHLY'
+    and in_app_ownership_type is distinct from 'GRANTED'
+  group by 1, 2, 3
+), period as (
   select
     stream_id,
     product_id,
@@ -3797,18 +3824,11 @@ with period as (
       when days between 89 and 92 then 'P3M'
       when days between 181 and 184 then 'P6M'
       when days between 365 and 366 then 'P1Y'
-    end as length
-  from subledger.transaction
-  -- Double precision, because numeric takes several times as long.
-  cross join lateral floor(date_part('epoch', expires_date - purchase_date) / 86400 + 0.5) as days
-  where product_id is not null
-    and expires_date is not null
-    and offer_type is null
-    and is_trial_period is not true
-    and billing_plan_type is distinct from 'MONTHLY'
-    and in_app_ownership_type is distinct from 'GRANTED'
+    end as length,
+    transactions
+  from lasting
 ), counted as (
-  select stream_id, product_id, length, count(*) as transactions
+  select stream_id, product_id, length, sum(transactions)::bigint as transactions
   from period
   where length is not null
   group by stream_id, product_id, length
@@ -4378,7 +4398,8 @@ comment on column analyst.customers.customer_id is
 comment on column analyst.customers.starts_at is 'Inclusive; -infinity for the first owner';
 comment on column analyst.customers.ends_at is 'Exclusive; infinity for the current owner';
 comment on column analyst.customers.reason is
-  'What makes the customer the owner: link, account, store_account; unclaimed if no app user is known';
+  'What makes the customer the owner: link, account, store_account; unclaimed if no app user is known. seat: the customer has '
+  'a seat of the subscription and does not own it; figures of customers and money do not count it';
 comment on column analyst.customers.position is
   'Position of the first event that reported the reason; null if unclaimed';
 
@@ -4462,6 +4483,7 @@ with held as (
   join subledger.ownership using (stream_id, original_transaction_id)
   join subledger.stream using (stream_id)
   where access_period.payer_state not in ('family', 'assigned', 'granted')
+    and ownership.reason <> 'seat'
   union all
   select
     stream.app, stream.environment, ownership.stream_id, ownership.customer_kind, ownership.customer_id,
@@ -4471,6 +4493,7 @@ with held as (
   from subledger.refunded_period
   join subledger.ownership using (stream_id, original_transaction_id)
   join subledger.stream using (stream_id)
+  where ownership.reason <> 'seat'
 )
 select
   app,
@@ -4489,8 +4512,9 @@ select
 from held
 -- `is distinct from false` makes the planner expect nearly all rows.
 where (starts_at < ends_at) is distinct from false
+-- By the id first: it tells most customers apart, so that a sort compares little else.
 window earlier as (
-  partition by stream_id, customer_kind, customer_id
+  partition by customer_id, customer_kind, stream_id
   order by starts_at
   rows between unbounded preceding and 1 preceding
 );
@@ -4593,7 +4617,7 @@ with stretch as (
     select
       stream_id, customer_kind, customer_id, payer_state, starts_at, ends_at,
       count(*) filter (where (held_until < starts_at) is not false) over (
-        partition by stream_id, customer_kind, customer_id order by starts_at
+        partition by customer_id, customer_kind, stream_id order by starts_at
       ) as number
     from analyst.customer_periods
   ) as numbered
@@ -4613,6 +4637,7 @@ with stretch as (
   where movements_detail.movement in ('churn', 'trial_lost')
     and ownership.starts_at < movements_detail.at
     and ownership.ends_at >= movements_detail.at
+    and ownership.reason <> 'seat'
   order by
     stream_id, ownership.customer_kind, ownership.customer_id, movements_detail.at, movements_detail.movement,
     movements_detail.churn_reason = 'unknown', movements_detail.churn_reason, movements_detail.reason_stated
@@ -5821,6 +5846,8 @@ select
     when ranked.now < ranked.before then 'down'
     when ranked.now = ranked.before then null
     when not decided.by_price then case when changed.previous_cut = 'upgraded' then 'up' else 'down' end
+    -- Google charges the difference for the rest of a period only where the new plan costs more for the same time.
+    when own.price > 0 and own.price < own.plan_price and own.offer_type is null then 'up'
     when after.monthly > before.monthly then 'up'
     when after.monthly < before.monthly then 'down'
   end as direction,
@@ -5865,7 +5892,9 @@ left join subledger.transaction as own
   and own.original_transaction_id = changed.original_transaction_id
   and own.transaction_id = changed.transaction_id
 left join lateral (
-  select transaction.price / analyst.months_between(transaction.purchase_date, transaction.expires_date) as monthly
+  select
+    coalesce(transaction.plan_price, transaction.price)
+      / analyst.months_between(transaction.purchase_date, transaction.expires_date) as monthly
   from subledger.transaction
   where decided.by_price
     and transaction.stream_id = changed.stream_id
@@ -5874,11 +5903,15 @@ left join lateral (
     and transaction.purchase_date < own.purchase_date
     and transaction.expires_date > transaction.purchase_date
     and transaction.price > 0
-  order by transaction.purchase_date desc
+  -- A whole period of the plan at its own price, if there is one.
+  order by transaction.offer_type is not null or coalesce(transaction.price < transaction.plan_price, false),
+    transaction.purchase_date desc
   limit 1
 ) as before on true
 left join lateral (
-  select transaction.price / analyst.months_between(transaction.purchase_date, transaction.expires_date) as monthly
+  select
+    coalesce(transaction.plan_price, transaction.price)
+      / analyst.months_between(transaction.purchase_date, transaction.expires_date) as monthly
   from subledger.transaction
   where decided.by_price
     and transaction.stream_id = changed.stream_id
@@ -5887,7 +5920,9 @@ left join lateral (
     and transaction.purchase_date >= own.purchase_date
     and transaction.expires_date > transaction.purchase_date
     and transaction.price > 0
-  order by transaction.purchase_date
+  -- A whole period of the plan at its own price, if there is one.
+  order by transaction.offer_type is not null or coalesce(transaction.price < transaction.plan_price, false),
+    transaction.purchase_date
   limit 1
 ) as after on true
 where changed.payer_state not in ('family', 'assigned')
@@ -6128,37 +6163,53 @@ comment on function analyst.rate_on is
 create or replace function analyst.rates_in(target text)
 returns table (day date, currency text, rate numeric)
 language sql stable as $$
-  select
-    sold.day,
-    sold.currency,
-    case when sold.currency = $1 then 1 else wanted.per_euro / own.per_euro end
-  from (
-    select distinct (transaction.purchase_date at time zone interval '0')::date as day, transaction.currency
+  with span as (
+    select
+      (min(transaction.purchase_date) at time zone interval '0')::date as first_day,
+      (
+        greatest(max(transaction.purchase_date), max(transaction.revocation_date), now()) at time zone interval '0'
+      )::date as last_day
     from subledger.transaction
-    where transaction.currency is not null
-      and transaction.purchase_date is not null
-    union
-    select distinct (transaction.revocation_date at time zone interval '0')::date, transaction.currency
-    from subledger.transaction
-    where transaction.currency is not null
-      and transaction.revocation_date is not null
-    union
-    select distinct ((part ->> 'at')::timestamptz at time zone interval '0')::date, transaction.currency
-    from subledger.transaction
-    cross join lateral jsonb_array_elements(transaction.refunds) as part
-    where transaction.currency is not null
-      and transaction.refunds is not null
-  ) as sold
-  left join lateral analyst.rate_on(sold.currency, sold.day) as own on true
-  left join lateral analyst.rate_on($1, sold.day) as wanted on true
+  ), listed as (
+    -- A rate counts until the next one, for seven days at most.
+    select
+      exchange_rate.currency,
+      exchange_rate.day as first_day,
+      least(
+        lead(exchange_rate.day) over (partition by exchange_rate.currency order by exchange_rate.day) - 1,
+        exchange_rate.day + 6
+      ) as last_day,
+      exchange_rate.per_euro
+    from subledger.exchange_rate
+    union all
+    select 'EUR', span.first_day, span.last_day, 1
+    from span
+  ), daily as (
+    select listed.currency, at.day::date as day, listed.per_euro
+    from listed
+    cross join span
+    cross join lateral generate_series(
+      greatest(listed.first_day, span.first_day)::timestamp, least(listed.last_day, span.last_day)::timestamp,
+      interval '1 day'
+    ) as at (day)
+  )
+  select own.day, own.currency, wanted.per_euro / own.per_euro
+  from daily as own
+  join daily as wanted using (day)
+  where wanted.currency = $1
+    and own.currency <> $1
+  union all
+  select at.day::date, $1, 1
+  from span
+  cross join lateral generate_series(span.first_day::timestamp, span.last_day::timestamp, interval '1 day') as at (day)
 $$;
 
 comment on function analyst.rates_in is
-  'What one unit of each currency was worth in the currency target, on each day with a payment or refund in it: by the '
-  'latest rates of the week that ends with the day; null if there is none';
+  'What one unit of each currency was worth in the currency target, on each day since the first purchase: by the latest '
+  'rates of the week that ends with the day; no row if there is none';
 
 create or replace view analyst.first_owners as
-select distinct on (stream_id, original_transaction_id, starts_at)
+select
   stream_id,
   original_transaction_id,
   starts_at,
@@ -6166,7 +6217,17 @@ select distinct on (stream_id, original_transaction_id, starts_at)
   customer_kind,
   customer_id
 from subledger.ownership
-order by stream_id, original_transaction_id, starts_at, customer_kind, customer_id;
+-- Not `distinct on`, through which the planner sees no statistics: it would then sort all that is joined with this view.
+where reason <> 'seat'
+  and not exists (
+    select
+    from subledger.ownership as other
+    where other.stream_id = ownership.stream_id
+      and other.original_transaction_id = ownership.original_transaction_id
+      and other.starts_at = ownership.starts_at
+      and other.reason <> 'seat'
+      and (other.customer_kind, other.customer_id) < (ownership.customer_kind, ownership.customer_id)
+  );
 
 comment on view analyst.first_owners is
   'Customers like customers, but one for each instant: of several who share a subscription, the first by kind and id, so '
@@ -6174,53 +6235,72 @@ comment on view analyst.first_owners is
 comment on column analyst.first_owners.starts_at is 'Inclusive; -infinity for the first owner';
 comment on column analyst.first_owners.ends_at is 'Exclusive; infinity for the current owner';
 
+create or replace view analyst.payments as
+select
+  (paid.purchase_date at time zone interval '0')::date as day,
+  paid.app,
+  paid.environment,
+  paid.stream_id,
+  analyst.store(paid.original_transaction_id) as store,
+  case
+    when coalesce(paid.type, 'Auto-Renewable Subscription') = 'Auto-Renewable Subscription'
+      and paid.expires_date is not null then 'subscription'
+    else 'one_time'
+  end as kind,
+  paid.product_id,
+  paid.storefront,
+  paid.currency,
+  paid.offer_type,
+  paid.offer_identifier,
+  owner.customer_kind,
+  owner.customer_id,
+  case
+    when paid.refund is distinct from 'full' and paid.expires_date > paid.purchase_date then paid.expires_date
+  end as served_until,
+  paid.price,
+  paid.refund,
+  case when paid.refund is not null then (paid.revocation_date at time zone interval '0')::date end as refund_day,
+  paid.refunded_amount,
+  paid.purchase_date,
+  paid.original_transaction_id,
+  paid.transaction_id,
+  paid.positions,
+  paid.tax,
+  paid.developer_revenue,
+  paid.refunds
+from analyst.refund_rate_detail as paid
+left join analyst.first_owners as owner
+  on owner.stream_id = paid.stream_id
+  and owner.original_transaction_id = paid.original_transaction_id
+  and owner.starts_at <= paid.purchase_date
+  and owner.ends_at > paid.purchase_date
+where paid.price is distinct from 0;
+
+comment on view analyst.payments is
+  'Every payment like revenue_detail, without its number and without the years of service before it, for which all payments '
+  'are sorted';
+comment on column analyst.payments.day is 'Day of the purchase, UTC';
+comment on column analyst.payments.storefront is 'See transactions';
+comment on column analyst.payments.served_until is
+  'End of what was paid for; null for one-time purchases and for full refunds';
+comment on column analyst.payments.price is 'As in revenue_detail';
+comment on column analyst.payments.refund is 'As in revenue_detail';
+comment on column analyst.payments.refund_day is 'As in revenue_detail';
+comment on column analyst.payments.refunded_amount is 'As in revenue_detail';
+comment on column analyst.payments.purchase_date is 'When it was bought, or when its period begins';
+comment on column analyst.payments.tax is 'As in refund_rate_detail';
+comment on column analyst.payments.developer_revenue is 'As in refund_rate_detail';
+comment on column analyst.payments.refunds is 'See subledger.transaction.refunds';
+
 create or replace view analyst.revenue_detail as
-with payment as (
+with served as (
   select
-    paid.app,
-    paid.environment,
-    paid.stream_id,
-    paid.product_id,
-    paid.currency,
-    paid.purchase_date,
-    paid.refund,
-    case when paid.refund is not null then paid.revocation_date end as refunded_at,
-    paid.price,
-    paid.refunded_amount,
-    paid.tax,
-    paid.developer_revenue,
-    paid.refunds,
-    paid.original_transaction_id,
-    paid.transaction_id,
-    paid.positions,
-    paid.storefront,
-    paid.offer_type,
-    paid.offer_identifier,
-    case
-      when coalesce(paid.type, 'Auto-Renewable Subscription') = 'Auto-Renewable Subscription'
-        and paid.expires_date is not null then 'subscription'
-      else 'one_time'
-    end as kind,
-    case
-      when paid.refund is distinct from 'full' and paid.expires_date > paid.purchase_date then paid.expires_date
-    end as served_until,
-    owner.customer_kind,
-    owner.customer_id
-  from analyst.refund_rate_detail as paid
-  left join analyst.first_owners as owner
-    on owner.stream_id = paid.stream_id
-    and owner.original_transaction_id = paid.original_transaction_id
-    and owner.starts_at <= paid.purchase_date
-    and owner.ends_at > paid.purchase_date
-  where paid.price is distinct from 0
-), served as (
-  select
-    payment.*,
+    payments.*,
     max(served_until) over (
       partition by stream_id, original_transaction_id order by purchase_date, transaction_id
       rows between unbounded preceding and 1 preceding
     ) as served_before
-  from payment
+  from analyst.payments
 ), run as (
   -- A pause of more than 60 days begins the years of service anew.
   select
@@ -6231,11 +6311,11 @@ with payment as (
   from served
 )
 select
-  (run.purchase_date at time zone interval '0')::date as day,
+  run.day,
   run.app,
   run.environment,
   run.stream_id,
-  analyst.store(run.original_transaction_id) as store,
+  run.store,
   run.kind,
   run.product_id,
   analyst.country(run.storefront) as country,
@@ -6245,7 +6325,7 @@ select
   run.customer_kind,
   run.customer_id,
   row_number() over (
-    partition by run.stream_id, run.customer_kind, run.customer_id order by run.purchase_date, run.transaction_id
+    partition by run.customer_id, run.customer_kind, run.stream_id order by run.purchase_date, run.transaction_id
   ) as payment,
   run.kind = 'subscription' and coalesce(
     -- What two purchases pay for counts once, such as a period to which seats were added, and only until this one.
@@ -6256,7 +6336,7 @@ select
   ) as is_later,
   run.price,
   run.refund,
-  (run.refunded_at at time zone interval '0')::date as refund_day,
+  run.refund_day,
   run.refunded_amount,
   run.purchase_date,
   run.original_transaction_id,
@@ -6291,32 +6371,51 @@ comment on column analyst.revenue_detail.developer_revenue is 'As in refund_rate
 comment on column analyst.revenue_detail.purchase_date is 'When it was bought, or when its period begins';
 
 create or replace view analyst.revenue as
-with entry as (
+with numbered as (
+  -- By the id first: it tells most customers apart, so that a sort compares little else.
   select
-    at.day, stream_id, store, kind, product_id, country, currency, offer_type, payment = 1 as is_first, at.gross,
-    at.refunded, at.refunded_here, at.payments, at.unpriced
-  from analyst.revenue_detail
+    payments.*,
+    row_number() over (
+      partition by customer_id, customer_kind, stream_id order by purchase_date, transaction_id
+    ) = 1 as is_first
+  from analyst.payments
+), alike as (
+  -- Add up payments with the same days first: there are few distinct combinations, and most have no refund.
+  select
+    day, refund_day, refunds, is_first, stream_id, store, kind, product_id, storefront, currency,
+    offer_type,
+    count(*) as payments,
+    sum(price) as gross,
+    sum(refunded_amount) as refunded,
+    count(*) - count(price) as unpriced
+  from numbered
+  group by day, refund_day, refunds, is_first, stream_id, store, kind, product_id, storefront, currency, offer_type
+), entry as (
+  select
+    at.day, stream_id, store, kind, product_id, analyst.country(storefront) as country, currency, offer_type, is_first,
+    at.gross, at.refunded, at.refunded_here, at.payments, at.unpriced
+  from alike
   cross join lateral (
     values
-      (day, price, refunded_amount, 0, 1, (price is null)::integer),
-      (refund_day, null, null, case when refunds is null then refunded_amount end, 0, 0)
+      (day, gross, refunded, 0, payments, unpriced),
+      (refund_day, null, null, case when refunds is null then refunded end, 0, 0)
     union all
     select
       ((part ->> 'at')::timestamptz at time zone interval '0')::date, null, null,
-      round((part ->> 'amount')::numeric / 1000, 3), 0, 0
+      payments * round((part ->> 'amount')::numeric / 1000, 3), 0, 0
     from jsonb_array_elements(refunds) as part
   ) as at (day, gross, refunded, refunded_here, payments, unpriced)
   where at.day is not null
 ), counted as (
   select
     day, stream_id, store, kind, product_id, country, currency, offer_type,
-    sum(payments) as payments,
+    sum(payments)::bigint as payments,
     coalesce(sum(gross), 0) as gross,
     coalesce(sum(gross) filter (where is_first), 0) as new,
     coalesce(sum(gross) filter (where not is_first), 0) as renewal,
     coalesce(sum(refunded), 0) as refunded,
     coalesce(sum(refunded_here), 0) as refunded_here,
-    sum(unpriced) as unpriced
+    sum(unpriced)::bigint as unpriced
   from entry
   group by day, stream_id, store, kind, product_id, country, currency, offer_type
 )
@@ -6433,7 +6532,11 @@ select
   analyst.monthly_price(failed.price, analyst.price_months(failed.price_period, plans.months)) as mrr,
   periods.first_day,
   periods.last_day,
-  periods.positions
+  periods.positions,
+  analyst.store(periods.original_transaction_id) as store,
+  analyst.country(bought.storefront) as country,
+  plans.length,
+  bought.offer_type
 from analyst.periods
 join subledger.access_period as failed
   on failed.stream_id = periods.stream_id
@@ -6444,6 +6547,11 @@ join subledger.access_period as failed
 left join analyst.plans
   on plans.stream_id = periods.stream_id
   and plans.product_id = periods.product_id
+-- By key, so that the planner removes it if a query uses none of its columns.
+left join subledger.transaction as bought
+  on bought.stream_id = periods.stream_id
+  and bought.original_transaction_id = periods.original_transaction_id
+  and bought.transaction_id = periods.transaction_id
 where periods.payer_state = 'grace'
   and (periods.first_day <= periods.last_day) is distinct from false;
 
@@ -6457,38 +6565,109 @@ comment on column analyst.mrr_in_grace_detail.first_day is 'First day whose 00:0
 comment on column analyst.mrr_in_grace_detail.last_day is 'Last day whose 00:00 UTC lies in it';
 comment on column analyst.mrr_in_grace_detail.positions is 'Position of the first event that reported the grace period';
 
-create or replace view analyst.mrr_movements_detail as
+create or replace view analyst.mrr_stretches as
 with valued as (
-  select stream_id, currency, original_transaction_id, mrr, first_day, last_day, positions
+  select
+    stream_id, original_transaction_id, store, product_id, length, country, currency, offer_type, mrr, first_day,
+    last_day, positions[1] as position
   from analyst.mrr_detail
   where mrr > 0
   union all
-  select stream_id, currency, original_transaction_id, mrr, first_day, last_day, positions
+  select
+    stream_id, original_transaction_id, store, product_id, length, country, currency, offer_type, mrr, first_day,
+    last_day, positions[1]
   from analyst.mrr_in_grace_detail
   where mrr > 0
-), owned as (
+), marked as (
+  -- By the subscription first: it tells most rows apart, so that a sort compares little else.
   select
-    valued.stream_id,
-    valued.currency,
-    owner.customer_kind,
-    owner.customer_id,
-    valued.mrr,
-    greatest(valued.first_day, analyst.day_from(owner.starts_at)) as first_day,
-    least(valued.last_day, analyst.day_from(owner.ends_at) - 1) as last_day,
-    valued.positions[1] as position
+    valued.*,
+    (
+      lag(last_day) over line + 1, lag(mrr) over line, lag(currency) over line, lag(product_id) over line,
+      lag(country) over line, lag(offer_type) over line
+    ) is distinct from (first_day, mrr, currency, product_id, country, offer_type) as begins
   from valued
-  join analyst.first_owners as owner using (stream_id, original_transaction_id)
-), change as (
+  window line as (partition by original_transaction_id, stream_id order by first_day, last_day, position)
+), numbered as (
   select
-    owned.stream_id, owned.customer_kind, owned.customer_id, owned.currency, at.day, sum(at.delta) as delta,
-    array_agg(distinct owned.position order by owned.position) as positions
-  from owned
+    marked.*,
+    count(*) filter (where begins) over (
+      partition by original_transaction_id, stream_id order by first_day, last_day, position
+      rows unbounded preceding
+    ) as number
+  from marked
+)
+select
+  stream_id,
+  original_transaction_id,
+  store,
+  product_id,
+  length,
+  country,
+  currency,
+  offer_type,
+  mrr,
+  min(first_day) as first_day,
+  max(last_day) as last_day,
+  array_agg(position order by first_day) as positions
+from numbered
+group by
+  original_transaction_id, stream_id, number, store, product_id, length, country, currency, offer_type, mrr;
+
+comment on view analyst.mrr_stretches is
+  'Monthly value of a subscription on each day from first_day to last_day: periods that follow each other with the same '
+  'value, product, country, currency and offer are one row. From mrr_detail and mrr_in_grace_detail';
+comment on column analyst.mrr_stretches.currency is 'ISO 4217';
+comment on column analyst.mrr_stretches.mrr is 'In the currency unit; above 0';
+comment on column analyst.mrr_stretches.first_day is 'First day whose 00:00 UTC lies in it';
+comment on column analyst.mrr_stretches.last_day is 'Last day whose 00:00 UTC lies in it';
+comment on column analyst.mrr_stretches.positions is
+  'Position of the first event that reported each of the periods, in their order';
+
+create or replace view analyst.owned_mrr as
+select
+  held.stream_id,
+  owner.customer_kind,
+  owner.customer_id,
+  held.original_transaction_id,
+  held.store,
+  held.product_id,
+  held.length,
+  held.country,
+  held.currency,
+  held.offer_type,
+  held.mrr,
+  greatest(held.first_day, analyst.day_from(owner.starts_at)) as first_day,
+  least(held.last_day, analyst.day_from(owner.ends_at) - 1) as last_day,
+  held.positions
+from analyst.mrr_stretches as held
+-- Every subscription has an owner. An outer join, because the planner expects only a few rows of an inner one.
+left join analyst.first_owners as owner using (stream_id, original_transaction_id)
+where greatest(held.first_day, analyst.day_from(owner.starts_at))
+  <= least(held.last_day, analyst.day_from(owner.ends_at) - 1);
+
+comment on view analyst.owned_mrr is
+  'mrr_stretches, as far as the subscription belonged to a customer; see first_owners';
+comment on column analyst.owned_mrr.currency is 'ISO 4217';
+comment on column analyst.owned_mrr.mrr is 'In the currency unit; above 0';
+comment on column analyst.owned_mrr.first_day is 'First day whose 00:00 UTC lies in it';
+comment on column analyst.owned_mrr.last_day is 'Last day whose 00:00 UTC lies in it';
+comment on column analyst.owned_mrr.positions is 'See mrr_stretches';
+
+create or replace view analyst.mrr_movements_detail as
+with change as (
+  -- By the id first: it tells most customers apart, so that a sort compares little else.
+  select
+    owned.customer_id, owned.customer_kind, owned.stream_id, owned.currency, at.day, sum(at.delta) as delta,
+    array_agg(distinct at.position order by at.position) as positions
+  from analyst.owned_mrr as owned
   cross join lateral (
-    values (owned.first_day, owned.mrr), (owned.last_day + 1, -owned.mrr)
-  ) as at (day, delta)
-  where owned.first_day <= owned.last_day
-    and at.day <= (now() at time zone 'UTC')::date
-  group by owned.stream_id, owned.customer_kind, owned.customer_id, owned.currency, at.day
+    values
+      (owned.first_day, owned.mrr, owned.positions[1]),
+      (owned.last_day + 1, -owned.mrr, owned.positions[cardinality(owned.positions)])
+  ) as at (day, delta, position)
+  where at.day <= (now() at time zone 'UTC')::date
+  group by owned.customer_id, owned.customer_kind, owned.stream_id, owned.currency, at.day
   having sum(at.delta) <> 0
 ), running as (
   select
@@ -6496,7 +6675,7 @@ with valued as (
     sum(delta) over so_far as after,
     row_number() over so_far as number
   from change
-  window so_far as (partition by stream_id, customer_kind, customer_id, currency order by day)
+  window so_far as (partition by customer_id, customer_kind, stream_id, currency order by day)
 )
 select
   running.day - 1 as day,
@@ -6523,7 +6702,7 @@ join subledger.stream using (stream_id);
 
 comment on view analyst.mrr_movements_detail is
   'Changes of the monthly value of each customer''s subscriptions, paying or in grace, in each currency. What changes '
-  'within one day is one movement. From mrr_detail and mrr_in_grace_detail';
+  'within one day is one movement. From owned_mrr';
 comment on column analyst.mrr_movements_detail.day is
   'Day of the change, UTC: the values at 00:00 of this day and of the next one differ';
 comment on column analyst.mrr_movements_detail.month is 'First day of its month';
@@ -6534,7 +6713,8 @@ comment on column analyst.mrr_movements_detail.mrr is 'By how much the value cha
 comment on column analyst.mrr_movements_detail.before is 'The value before';
 comment on column analyst.mrr_movements_detail.after is 'The value after';
 comment on column analyst.mrr_movements_detail.positions is
-  'Position of the first event about each purchase or grace period that begins or ends';
+  'Position of the first event about each purchase or grace period that begins or ends; without those that another one '
+  'with the same value follows at once';
 
 create or replace view analyst.mrr_movements as
 with counted as (
@@ -6618,6 +6798,201 @@ comment on column analyst.mrr_movements.net_retention_percent is
   'What is left of opening after churn and contraction, with expansion and reactivation, in percent; null if that is 0';
 comment on column analyst.mrr_movements.quick_ratio is
   'new and expansion divided by contraction and churn; null if nothing was lost';
+
+create or replace view analyst.mrr_movement_parts_detail as
+with change as (
+  -- By the id first: it tells most customers apart, so that a sort compares little else.
+  select
+    owned.customer_id, owned.customer_kind, owned.stream_id, owned.currency, at.day, owned.store, owned.product_id,
+    owned.length, owned.country, owned.offer_type, sum(at.delta) as delta,
+    array_agg(distinct at.position order by at.position) as positions
+  from analyst.owned_mrr as owned
+  cross join lateral (
+    values
+      (owned.first_day, owned.mrr, owned.positions[1]),
+      (owned.last_day + 1, -owned.mrr, owned.positions[cardinality(owned.positions)])
+  ) as at (day, delta, position)
+  where at.day <= (now() at time zone 'UTC')::date
+  group by
+    owned.customer_id, owned.customer_kind, owned.stream_id, owned.currency, at.day, owned.store, owned.product_id,
+    owned.length, owned.country, owned.offer_type
+  having sum(at.delta) <> 0
+), whole as (
+  select
+    change.*,
+    sum(delta) over one_day as net,
+    sum(delta) filter (where delta > 0) over one_day as gained,
+    sum(delta) filter (where delta < 0) over one_day as lost,
+    -- Up to the day, with all of its parts.
+    sum(delta) over so_far as after,
+    min(day) over so_far as first_day
+  from change
+  window
+    one_day as (partition by customer_id, customer_kind, stream_id, currency, day),
+    so_far as (partition by customer_id, customer_kind, stream_id, currency order by day)
+), moved as (
+  select
+    whole.*,
+    case
+      when after = net then case when day = first_day then 'new' else 'reactivation' end
+      when after = 0 then 'churn'
+      when net > 0 then 'expansion'
+      when net < 0 then 'contraction'
+    end as movement,
+    case
+      when after = net or after = 0 then delta
+      when net > 0 and delta > 0 then delta * net / gained
+      when net < 0 and delta < 0 then delta * net / lost
+      else 0
+    end as amount
+  from whole
+)
+select
+  moved.day - 1 as day,
+  date_trunc('month', moved.day - 1)::date as month,
+  stream.app,
+  stream.environment,
+  moved.stream_id,
+  moved.customer_kind,
+  moved.customer_id,
+  moved.store,
+  moved.product_id,
+  moved.length,
+  moved.country,
+  moved.currency,
+  moved.offer_type,
+  case when moved.amount <> 0 then moved.movement end as movement,
+  moved.amount as mrr,
+  moved.delta - moved.amount as moved,
+  moved.positions
+from moved
+join subledger.stream using (stream_id);
+
+comment on view analyst.mrr_movement_parts_detail is
+  'mrr_movements_detail by product, country and offer: what each of them has of a movement of the customer. If a customer '
+  'changes from one to another, the difference is the movement, and the rest moved';
+comment on column analyst.mrr_movement_parts_detail.day is 'See mrr_movements_detail';
+comment on column analyst.mrr_movement_parts_detail.month is 'First day of its month';
+comment on column analyst.mrr_movement_parts_detail.currency is 'ISO 4217';
+comment on column analyst.mrr_movement_parts_detail.movement is
+  'See mrr_movements_detail; null if all of the change moved from or to another product, country or offer';
+comment on column analyst.mrr_movement_parts_detail.mrr is
+  'Its part of the movement, in the currency unit; negative for a loss. Over all parts, the mrr of mrr_movements_detail';
+comment on column analyst.mrr_movement_parts_detail.moved is
+  'What moved to it from other products, countries or offers of the customer; negative for what moved from it. Over all '
+  'parts, 0';
+comment on column analyst.mrr_movement_parts_detail.positions is 'See mrr_movements_detail';
+
+create or replace view analyst.mrr_movement_parts as
+with counted as (
+  select
+    month, stream_id, store, product_id, length, country, currency, offer_type,
+    round(coalesce(sum(mrr) filter (where movement = 'new'), 0), 3) as new,
+    round(coalesce(sum(mrr) filter (where movement = 'reactivation'), 0), 3) as reactivation,
+    round(coalesce(sum(mrr) filter (where movement = 'expansion'), 0), 3) as expansion,
+    round(coalesce(-sum(mrr) filter (where movement = 'contraction'), 0), 3) as contraction,
+    round(coalesce(-sum(mrr) filter (where movement = 'churn'), 0), 3) as churn,
+    round(sum(mrr + moved), 3) as net
+  from analyst.mrr_movement_parts_detail
+  group by month, stream_id, store, product_id, length, country, currency, offer_type
+), filled as (
+  select
+    month, stream_id, store, product_id, length, country, currency, offer_type, new, reactivation, expansion,
+    contraction, churn, net
+  from counted
+  union all
+  -- Add the months without movements.
+  select
+    generate_series(min(month), date_trunc('month', now() at time zone 'UTC'), interval '1 month')::date, stream_id,
+    store, product_id, length, country, currency, offer_type, 0, 0, 0, 0, 0, 0
+  from counted
+  group by stream_id, store, product_id, length, country, currency, offer_type
+), monthly as (
+  select
+    month, stream_id, store, product_id, length, country, currency, offer_type,
+    sum(new) as new,
+    sum(reactivation) as reactivation,
+    sum(expansion) as expansion,
+    sum(contraction) as contraction,
+    sum(churn) as churn,
+    sum(net) as net,
+    sum(sum(net)) over (
+      partition by stream_id, store, product_id, length, country, currency, offer_type order by month
+    ) as closing
+  from filled
+  group by month, stream_id, store, product_id, length, country, currency, offer_type
+)
+select
+  monthly.month,
+  stream.app,
+  stream.environment,
+  monthly.store,
+  monthly.product_id,
+  monthly.length,
+  monthly.country,
+  monthly.currency,
+  monthly.offer_type,
+  monthly.closing - monthly.net as opening,
+  monthly.new,
+  monthly.reactivation,
+  monthly.expansion,
+  monthly.contraction,
+  monthly.churn,
+  -- The rest, so that opening and movements are closing to the last digit.
+  monthly.net - monthly.new - monthly.reactivation - monthly.expansion + monthly.contraction + monthly.churn as moved,
+  monthly.closing
+from monthly
+join subledger.stream using (stream_id)
+where (
+    monthly.closing, monthly.net, monthly.new, monthly.reactivation, monthly.expansion, monthly.contraction, monthly.churn
+  ) <> (0, 0, 0, 0, 0, 0, 0);
+
+comment on view analyst.mrr_movement_parts is
+  'mrr_movements by store, product, plan length, country and offer: opening, with the movements and moved, is closing, for '
+  'each of them and for their sums. From mrr_movement_parts_detail; mrr_movements_in gives it in one currency';
+comment on column analyst.mrr_movement_parts.currency is 'ISO 4217';
+comment on column analyst.mrr_movement_parts.opening is 'Monthly value at 00:00 UTC of the first day of the month';
+comment on column analyst.mrr_movement_parts.new is 'See mrr_movements';
+comment on column analyst.mrr_movement_parts.reactivation is 'See mrr_movements';
+comment on column analyst.mrr_movement_parts.expansion is 'See mrr_movements';
+comment on column analyst.mrr_movement_parts.contraction is 'See mrr_movements';
+comment on column analyst.mrr_movement_parts.churn is 'See mrr_movements';
+comment on column analyst.mrr_movement_parts.moved is
+  'What customers moved to it from other products, countries or offers, less what they moved from it';
+comment on column analyst.mrr_movement_parts.closing is 'Monthly value at the end of the month; of the current month, today';
+
+create or replace function analyst.mrr_movements_in(target text, rates_of date default null)
+returns table (
+  month date, app text, environment text, store text, product_id text, length text, country text, currency text,
+  offer_type integer, opening numeric, new numeric, reactivation numeric, expansion numeric, contraction numeric,
+  churn numeric, moved numeric, closing numeric, unconverted numeric
+)
+language sql stable as $$
+  with factor as materialized (
+    select
+      held.currency,
+      case when held.currency = $1 then 1 else wanted.per_euro / own.per_euro end as rate
+    from (
+      select distinct transaction.currency
+      from subledger.transaction
+      where transaction.currency is not null
+    ) as held
+    left join lateral analyst.rate_on(held.currency, coalesce($2, (now() at time zone 'UTC')::date)) as own on true
+    left join lateral analyst.rate_on($1, coalesce($2, (now() at time zone 'UTC')::date)) as wanted on true
+  )
+  select
+    part.month, part.app, part.environment, part.store, part.product_id, part.length, part.country, part.currency,
+    part.offer_type, part.opening * factor.rate, part.new * factor.rate, part.reactivation * factor.rate,
+    part.expansion * factor.rate, part.contraction * factor.rate, part.churn * factor.rate, part.moved * factor.rate,
+    part.closing * factor.rate, case when factor.rate is null then part.closing end
+  from analyst.mrr_movement_parts as part
+  left join factor using (currency)
+$$;
+
+comment on function analyst.mrr_movements_in is
+  'The view mrr_movement_parts in one currency, at the rates of one day for all months, by default of today, so that opening '
+  'and movements are closing. Not rounded: round the sums. Without a rate, the amounts are null, and unconverted has '
+  'closing in the currency of the row';
 
 create or replace function analyst.commission_on(store text, kind text, country text, day date)
 returns table (percent numeric, later_percent numeric)
@@ -6763,21 +7138,20 @@ returns table (
 language sql stable as $$
   with payment as (
     select
-      revenue_detail.stream_id,
-      min(revenue_detail.day) over own as first_day,
-      first_value(revenue_detail.country) over own as country,
-      revenue_detail.day,
-      revenue_detail.payment,
-      (revenue_detail.price - coalesce(revenue_detail.refunded_amount, 0))
-        * factor.rate as amount
-    from analyst.revenue_detail
+      payments.stream_id,
+      min(payments.day) over own as first_day,
+      first_value(analyst.country(payments.storefront)) over own as country,
+      payments.day,
+      row_number() over own as payment,
+      (payments.price - coalesce(payments.refunded_amount, 0)) * factor.rate as amount
+    from analyst.payments
     left join analyst.rates_in($1) as factor
-      on factor.day = revenue_detail.day
-      and factor.currency = revenue_detail.currency
-    where revenue_detail.customer_id is not null
+      on factor.day = payments.day
+      and factor.currency = payments.currency
+    where payments.customer_id is not null
     window own as (
-      partition by revenue_detail.stream_id, revenue_detail.customer_kind, revenue_detail.customer_id
-      order by revenue_detail.payment
+      partition by payments.customer_id, payments.customer_kind, payments.stream_id
+      order by payments.purchase_date, payments.transaction_id
       rows between unbounded preceding and unbounded following
     )
   ), monthly as (
@@ -6827,28 +7201,26 @@ returns table (
   month date, app text, environment text, customers bigint, revenue numeric, arppu numeric, unconverted bigint
 )
 language sql stable as $$
-  with money as (
+  with paid as (
     select
-      date_trunc('month', sold.day)::date as month, sold.app, sold.environment,
-      sum(sold.gross - sold.refunded) as revenue,
-      sum(case when sold.gross is null then sold.payments else sold.unpriced end)::bigint as unconverted
-    from analyst.revenue_in($1) as sold
-    group by 1, 2, 3
-  ), payer as (
-    select month, app, environment, count(*) as customers
-    from (
-      select distinct
-        date_trunc('month', day)::date as month, app, environment, customer_kind, customer_id
-      from analyst.revenue_detail
-      where customer_id is not null
-    ) as paid
-    group by 1, 2, 3
+      date_trunc('month', payments.day)::date as month,
+      payments.stream_id,
+      payments.customer_kind,
+      payments.customer_id,
+      sum((payments.price - coalesce(payments.refunded_amount, 0)) * factor.rate) as revenue,
+      count(*) filter (where payments.price is null or factor.rate is null) as unconverted
+    from analyst.payments
+    left join analyst.rates_in($1) as factor
+      on factor.day = payments.day
+      and factor.currency = payments.currency
+    group by 1, 2, 3, 4
   )
   select
-    month, app, environment, coalesce(payer.customers, 0), coalesce(money.revenue, 0),
-    round(money.revenue / payer.customers, 3), money.unconverted
-  from money
-  left join payer using (month, app, environment)
+    paid.month, stream.app, stream.environment, count(paid.customer_id), coalesce(round(sum(paid.revenue), 3), 0),
+    round(sum(paid.revenue) / nullif(count(paid.customer_id), 0), 3), sum(paid.unconverted)::bigint
+  from paid
+  join subledger.stream using (stream_id)
+  group by paid.month, stream.app, stream.environment
 $$;
 
 comment on function analyst.arppu_in is
@@ -7096,22 +7468,29 @@ with plan as materialized (
     analyst.offer_identifier(bought.offer_identifier, bought.promotional_offer_id, bought.offer_code_ref_name)
       as offer_identifier
   from analyst.ordered_periods as charged
-  join subledger.transaction as bought
+  -- An outer join, because the planner expects only a few rows of an inner one.
+  left join (
+    select
+      stream_id, original_transaction_id, transaction_id, storefront, offer_type, offer_identifier,
+      promotional_offer_id, offer_code_ref_name, true as counts
+    from subledger.transaction
+    where not exists (
+      -- Of the purchases of Google Play that show one order, one counts.
+      select
+      from subledger.transaction as other
+      where other.stream_id = transaction.stream_id
+        and other.transaction_id = transaction.transaction_id
+        and other.original_transaction_id < transaction.original_transaction_id
+        and analyst.store(other.original_transaction_id) = 'google'
+    )
+  ) as bought
     on bought.stream_id = charged.stream_id
     and bought.original_transaction_id = charged.original_transaction_id
     and bought.transaction_id = charged.transaction_id
   where charged.payer_state = 'paying'
     and not charged.is_refunded
     and charged.starts_at < charged.ends_at
-    and not exists (
-      -- Of the purchases of Google Play that show one order, one counts.
-      select
-      from subledger.transaction as other
-      where other.stream_id = charged.stream_id
-        and other.transaction_id = charged.transaction_id
-        and other.original_transaction_id < charged.original_transaction_id
-        and analyst.store(other.original_transaction_id) = 'google'
-    )
+    and coalesce(bought.counts, false)
 ), cohort as (
   select
     stream_id,
@@ -7127,15 +7506,16 @@ with plan as materialized (
     min(starts_at) as first_paid_at,
     max(starts_at) as last_paid_at,
     max(ends_at) as paid_until,
-    max(max(starts_at)) over (partition by stream_id, original_transaction_id) = max(starts_at) as is_last,
+    max(max(starts_at)) over (partition by original_transaction_id, stream_id) = max(starts_at) as is_last,
     -- One aggregate, because each is sorted by itself.
     (array_agg(
       array[transaction_id, churned_at::text, churn_reason] order by starts_at desc, transaction_id desc
     ))[1:1] as latest,
     array_agg(positions[1] order by starts_at, transaction_id) as positions
   from charge
+  -- By the subscription first: it tells most rows apart, so that a sort compares little else.
   group by
-    stream_id, original_transaction_id, product_id, storefront, currency, price, price_period, offer_type,
+    original_transaction_id, stream_id, product_id, storefront, currency, price, price_period, offer_type,
     offer_identifier
 )
 select

@@ -20,6 +20,9 @@ package enum Limits {
     static let failingTimeMax = Duration.seconds(5)
     /// How long a failed batch affects the health check. Longer than the usual interval of a load balancer.
     static let failureAgeMax = Duration.seconds(30)
+    /// Maximum number of claims of seats that stand of one subscription. Its facts name each claim, and are written again with
+    /// every event about it: 5,000 are some 750 kB.
+    package static let seatClaimsMax = 5000
     /// Maximum number of events per page of the log.
     package static let pageEventsMax = 1000
     /// Maximum number of events read for a page with a filter, so that any page takes at most tenths of a second.
@@ -88,6 +91,8 @@ package enum Limits {
     /// body is accepted.
     package static let auditPageEventsMax = 200
     package static let auditPageBytesMax = 16 << 20
+    /// Maximum number of events that one worker of an audit checks before it takes others.
+    package static let auditRangeEventsMax = 1000
     /// The same for events as links of the hash chain, which have no bodies.
     package static let auditPageLinksMax = 10_000
     /// Longest duration of an audit statement. Only the operator waits for it.

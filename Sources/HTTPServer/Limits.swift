@@ -93,6 +93,10 @@ package enum Limits {
     static let handInBurstMax = 300
     static let handInsPerSecond = 1
     static let handInCustomersMax = 50_000
+    /// Purchases of a customer that change hands by hand-ins: all that a large one has, and then some per second. A move of
+    /// 10,000 purchases keeps the projector of the app busy for some seconds.
+    static let movedPurchaseBurstMax = 10_000
+    static let movedPurchasesPerSecond = 25
     static let handInTexts = 10
     static let handInTextsCounted = 100
     /// Signatures of offers for one app: a signature takes less than a millisecond, and an app needs one for each customer who

@@ -14,12 +14,16 @@ package enum Limits {
     /// Most subscriptions of an endpoint that wait for their next attempt. Beyond it, the endpoint itself is at fault, and
     /// waits as a whole.
     package static let waitingLinesMax = 1000
-    /// Most messages that are recorded as waiting. They are kept in memory too.
+    /// Most messages of an endpoint that are recorded as waiting. They are kept in memory too.
     package static let waitingMax = 10_000
+    /// Messages that all endpoints together keep in memory, without their bodies: each has an equal share. A thousand endpoints
+    /// that are away for a week keep some 75 MB, and leave everything else in the feed.
+    package static let heldMax = 500_000
     /// Messages that are read ahead: some tenths of a second of work.
     package static let readAheadMax = 512
-    /// Messages of one query.
+    /// Messages of one query, and fewest of one that is bounded by what may be kept: a query for each message would be slow.
     package static let pageMax = 128
+    static let pageMin = 16
     /// Bytes of messages that are read ahead, of all endpoints together; each has an equal share.
     package static let aheadBytesMax = 32 << 20
     /// A message that was read longer ago is read again before it is sent, so that it carries the present state.

@@ -2,33 +2,49 @@ import AppStore
 import EventLog
 import Postgres
 import Projector
+import Subscriptions
 
 /// Checks log and projections, stream by stream: every event, and the projections of each stream up to their first bad row.
 package struct DatabaseVerifier {
     let log: LogAudit
-    let projections: ProjectionAudit
+    let workers: [LogAudit]
+    let projections: ProjectionAudit?
     let signatures: SignatureVerifier
     let extent: ProjectionAudit.Extent
     let heads: HeadCheck
+    let places: [StreamKey: VerifiedPlace]
+    let rangeEventsMax: Int
 
-    /// - Parameter heads: Signed heads that the log must extend.
+    /// - Parameters:
+    ///   - workers: Check events concurrently, each with a connection of its own; empty to check them with that of `log`.
+    ///   - projections: Nil to check the log alone.
+    ///   - heads: Signed heads that the log must extend.
+    ///   - places: Where an earlier verification of each stream ended. What comes before is not checked again.
+    ///   - rangeEventsMax: How many events a worker checks before it takes others.
     package init(
-        log: LogAudit, projections: ProjectionAudit, signatures: SignatureVerifier, extent: ProjectionAudit.Extent,
-        heads: HeadCheck = .none
+        log: LogAudit, workers: [LogAudit] = [], projections: ProjectionAudit?, signatures: SignatureVerifier,
+        extent: ProjectionAudit.Extent, heads: HeadCheck = .none, from places: [StreamKey: VerifiedPlace] = [:],
+        rangeEventsMax: Int = Limits.auditRangeEventsMax
     ) {
         self.log = log
+        self.workers = workers
         self.projections = projections
         self.signatures = signatures
         self.extent = extent
         self.heads = heads
+        self.places = places
+        self.rangeEventsMax = rangeEventsMax
     }
 
     /// - Parameters:
-    ///   - onEvents: Called with the numbers of checked events and of all events.
+    ///   - onEvents: Called with the numbers of checked events, those verified before included, and of all events.
     ///   - onSubscriptions: Called with the numbers of checked subscriptions and of all subscriptions of the current
     ///     stream.
+    ///   - onVerified: Called with a place up to which nothing is wrong with the events of a stream, each time that it has
+    ///     moved.
     package func run(
-        onEvents: (Int64, Int64) -> Void = { _, _ in }, onSubscriptions: (Int64, Int64) -> Void = { _, _ in }
+        onEvents: (Int64, Int64) -> Void = { _, _ in }, onSubscriptions: (Int64, Int64) -> Void = { _, _ in },
+        onVerified: (VerifiedPlace) throws -> Void = { _ in }
     ) async throws -> VerificationOutcome {
         var outcome = VerificationOutcome()
         let streams = try await log.streams()
@@ -41,16 +57,17 @@ package struct DatabaseVerifier {
                 continue
             }
             let verifier = LogVerifier(
-                audit: log, stream: stream, events: EventVerifier(stream: key, signatures: signatures),
-                heads: heads)
-            let before = outcome.findings.count
-            try await verifier.check(&outcome) { onEvents($0, total) }
-            let isSound = outcome.findings.count == before
+                audit: log, workers: workers, stream: stream,
+                events: EventVerifier(stream: key, signatures: signatures), heads: heads, place: places[key],
+                rangeEventsMax: rangeEventsMax)
+            let before = outcome.total
+            try await verifier.check(&outcome, onProgress: { onEvents($0, total) }, onVerified: onVerified)
+            let isSound = outcome.total == before
             if let damage = try await log.firstDamagedConflict(of: stream) {
                 outcome.add(Finding(stream, row: damage))
             }
             // Without its last events, or with others, projections wait for what does not come.
-            guard stream.head == stream.last else { continue }
+            guard let projections, stream.head == stream.last else { continue }
             do {
                 outcome.subscriptions += try await projections.check(
                     stream: stream.id, extent, onProgress: onSubscriptions)
@@ -60,7 +77,7 @@ package struct DatabaseVerifier {
                 outcome.add(Finding(stream, row: "projections cannot be compared with damaged events"))
             }
         }
-        if let stray = try await projections.strayStream() {
+        if let projections, let stray = try await projections.strayStream() {
             outcome.add(Finding(stream: stray.stream, row: stray.problem.description))
         }
         return outcome

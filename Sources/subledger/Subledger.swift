@@ -7,7 +7,7 @@ struct Subledger: AsyncParsableCommand {
         abstract: "A self-hosted ledger of App Store and Google Play subscriptions.",
         version: "0.1.0",
         subcommands: [
-            Serve.self, Migrate.self, Inspect.self, Fold.self, ProjectorCommand.self, Rebuild.self,
+            Serve.self, Migrate.self, Inspect.self, Fold.self, ProjectorCommand.self, Rebuild.self, Sizes.self,
             Verify.self, HeadCommand.self, WitnessCommand.self, EvidenceCommand.self, VerifyEvidence.self,
             CompareSources.self, Explain.self,
             ReceiptCommand.self, ImportCommand.self, CompareAccess.self, ExportCommand.self, GrantCommand.self,

@@ -156,6 +156,38 @@ enum AnalystLog {
           ) as figure (name, value)
           group by month, product_id, country, currency, offer_type, offer_identifier, name
           union all
+          select
+            format(
+              'proceeds %s %s %s %s %s', date_trunc('month', day)::date, product_id, country, currency,
+              case when is_later then 'later' else 'first_year' end),
+            sum(paid * 1000)::bigint
+          from analyst.proceeds_detail
+          group by date_trunc('month', day), product_id, country, currency, is_later
+          union all
+          select
+            concat_ws(
+              ' ', 'price_cohorts', product_id, country, currency, (price * 1000)::bigint, offer_type, offer_identifier,
+              name),
+            sum(value)::bigint
+          from analyst.price_cohorts
+          cross join lateral (
+            values ('subscriptions', subscriptions), ('active', active), ('churned', churned), ('moved', moved)
+          ) as figure (name, value)
+          group by product_id, country, currency, price, offer_type, offer_identifier, name
+          union all
+          select concat_ws(' ', 'ltv', ltv.cohort, ltv.country, figure.name), sum(figure.value)::bigint
+          from (
+            select distinct currency, analyst.country(storefront) as country
+            from analyst.transactions
+            where currency is not null
+          ) as sold
+          cross join lateral analyst.ltv_in(sold.currency) as ltv
+          cross join lateral (
+            values ('customers', case months when 0 then customers end), (months || ' revenue', revenue * 1000)
+          ) as figure (name, value)
+          where ltv.country = sold.country and ltv.months <= 6
+          group by ltv.cohort, ltv.country, figure.name
+          union all
           select format('trials %s %s %s', month, product_id, name), value
           from analyst.trials
           cross join lateral (

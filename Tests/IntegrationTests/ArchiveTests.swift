@@ -6,6 +6,7 @@ import Logging
 import Postgres
 import Simulation
 import Subscriptions
+import Synchronization
 import TestSupport
 import Testing
 
@@ -318,6 +319,45 @@ struct ArchiveTests {
             let lost = try bundle.run("archive", "--before", "2026-03", folder: elsewhere)
             #expect(lost.status == 78)
             #expect(lost.error.contains("has none of the archive files"), "\(lost.error)")
+        }
+    }
+
+    @Test("a month is dropped by another attempt if the first one is ended because of a deadlock")
+    func deadlock() async throws {
+        try await ArchiveBundle.with { bundle in
+            let month = try await bundle.months()[1]
+            let url = try #require(bundle.environment["SUBLEDGER_DATABASE_URL"])
+            let other = Mutex<Process?>(nil)
+            let attempts = Mutex(0)
+            try await bundle.archive(before: month) { step in
+                guard step == .dropping else { return }
+                attempts.withLock { $0 += 1 }
+                guard attempts.withLock({ $0 }) == 1 else { return }
+                // It holds the bodies, and waits for the list. It does not look for a deadlock itself.
+                let session = Process()
+                session.executableURL = URL(fileURLWithPath: "/usr/bin/env")
+                session.arguments =
+                    ["psql", url, "-Xq"]
+                    + [
+                        "set deadlock_timeout = '60s'", "begin", "lock table subledger.event_body in access share mode",
+                        "update subledger.event_archive set bytes = bytes", "rollback",
+                    ].flatMap { ["-c", $0] }
+                try session.run()
+                other.withLock { $0 = session }
+                let waiting =
+                    "select 1 from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database() "
+                    + "and query like 'update subledger.event_archive%'"
+                let deadline = ContinuousClock.now + .seconds(60)
+                while try Process.run(command: ["psql", url, "-XAtqc", waiting]).outputText.isEmpty {
+                    guard ContinuousClock.now < deadline else { throw ArchiveBundle.Killed() }
+                }
+            }
+
+            _ = try await eventually("the other session ends") { other.withLock { $0?.isRunning } == true ? nil : true }
+            #expect(attempts.withLock { $0 } >= 2)
+            #expect(try await bundle.months().first == month)
+            #expect(try await bundle.archivedMonths().count == 1)
+            #expect(try bundle.verify().status == 0)
         }
     }
 

@@ -12,27 +12,35 @@ struct ErasurePersonTests {
     private static let first = "aaaaaaaa-0000-4000-8000-000000000001"
     private static let second = "bbbbbbbb-0000-4000-8000-000000000002"
 
-    private static func erase(_ key: CustomerKey, _ log: CustomerLog, on noon: Int) async throws -> [Erasure.Outcome] {
+    static func erase(
+        _ key: CustomerKey, _ log: CustomerLog, on noon: Int, random: [UInt8]? = nil
+    ) async throws -> [Erasure.Outcome] {
+        let order = Erasure.Order(
+            now: { day(noon) }, by: "test", reason: "by mail",
+            random: random ?? (0..<16).map { _ in UInt8.random(in: 0...255) })
+        let outcomes = try await with(log) { erasure in
+            try await erasure.erase(key, app: CustomerLog.app, environment: .production, order)
+        }
+        await log.projector.foldAllStreams()
+        return outcomes
+    }
+
+    static func with<Value>(_ log: CustomerLog, _ body: (Erasure) async throws -> Value) async throws -> Value {
         let connection = try await TestCluster.connect(log.database)
         let listing = try await TestCluster.connect(log.database)
-        let order = Erasure.Order(
-            now: { day(noon) }, by: "test", reason: "by mail", random: (0..<16).map { _ in UInt8.random(in: 0...255) })
-        let outcome: Result<[Erasure.Outcome], any Error>
+        let outcome: Result<Value, any Error>
         do {
-            outcome = .success(
-                try await Erasure(connection: connection, listing: listing, archive: .none).erase(
-                    key, app: CustomerLog.app, environment: .production, order))
+            outcome = .success(try await body(Erasure(connection: connection, listing: listing, archive: .none)))
         } catch {
             outcome = .failure(error)
         }
         await connection.close()
         await listing.close()
-        await log.projector.foldAllStreams()
         return try outcome.get()
     }
 
     /// The first column of a query.
-    private static func lines(_ log: CustomerLog, _ sql: StaticString) async throws -> [String] {
+    static func lines(_ log: CustomerLog, _ sql: StaticString) async throws -> [String] {
         let connection = try await TestCluster.connect(log.database)
         let rows = try await connection.query(
             Statement("erasure_lines", SQL(stringLiteral: sql)), deadline: .now + .seconds(20))
@@ -42,7 +50,7 @@ struct ErasurePersonTests {
     }
 
     /// Who owns what, as `subscription kind customer start end`.
-    private static func owners(_ log: CustomerLog) async throws -> [String] {
+    static func owners(_ log: CustomerLog) async throws -> [String] {
         try await lines(
             log,
             """
@@ -52,7 +60,7 @@ struct ErasurePersonTests {
             """)
     }
 
-    private static func isAsRebuilt(_ log: CustomerLog) async throws -> Bool {
+    static func isAsRebuilt(_ log: CustomerLog) async throws -> Bool {
         let pool = PostgresPool(
             log.database.with(role: "subledger_projector"), limit: 3, logger: LogRecorder().logger)
         let rebuild = ProjectionRebuild(
@@ -70,7 +78,7 @@ struct ErasurePersonTests {
         return comparison.rows == 0
     }
 
-    private static func mentions(_ texts: String..., in log: CustomerLog) async throws -> Bool {
+    static func mentions(_ texts: String..., in log: CustomerLog) async throws -> Bool {
         let connection = try await TestCluster.connect(log.database)
         let rows = try await connection.query(
             Statement(

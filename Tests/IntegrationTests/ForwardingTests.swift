@@ -188,6 +188,58 @@ struct ForwardingTests {
         }
     }
 
+    @Test("notifications of archived months are passed on from their files, byte for byte")
+    func archived() async throws {
+        let folder = TestFolder.path("forwarded-archive")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: folder) }
+        try await OutboundBundle.with(endpoint: false) { bundle in
+            try await bundle.script("delete from subledger.stream")
+            let forward = Forward(
+                stream: StreamKey(app: V1Body.app, environment: .sandbox),
+                url: "http://127.0.0.1:\(bundle.receiver.port)/old", sources: nil)
+            try await bundle.delivering(forwards: [forward]) { _ in
+                _ = try await eventually(within: .seconds(60), "the endpoint is added") {
+                    try await bundle.status(forward.id)
+                }
+                try await SimulatedLog.with(database: bundle.database) { log in
+                    try await log.append(try await SimulatedLog.deliveries(subscriptions: 2))
+                    await log.projector.foldAllStreams()
+                }
+                try await bundle.delivered(forward.id)
+            }
+            let sent = Dictionary(
+                bundle.receiver.messages.map { (Self.position(of: $0), $0.body) },
+                uniquingKeysWith: { first, _ in first })
+
+            let (lock, connection) = (
+                try await TestCluster.connect(bundle.database), try await TestCluster.connect(bundle.database)
+            )
+            let archiver = BodyArchiver(lock: lock, connection: connection, folder: folder, now: { ArchiveBundle.now })
+            try await archiver.archive(before: ArchiveBundle.last)
+            await lock.close()
+            await connection.close()
+            let left = try await bundle.values("select position::text from subledger.event_body")
+            #expect(left.count < sent.count)
+
+            let count = bundle.receiver.messages.count
+            try await bundle.delivering(forwards: [forward], archive: BodyArchive(folder: folder)) { _ in
+                #expect(try await bundle.store.replay(forward.id, after: 0))
+                _ = try await eventually(within: .seconds(60), "everything arrives again") {
+                    bundle.receiver.messages.count >= count + sent.count ? true : nil
+                }
+                try await bundle.delivered(forward.id)
+            }
+            let again = bundle.receiver.messages.dropFirst(count)
+            #expect(Set(again.map(Self.position)) == Set(sent.keys))
+            for message in again {
+                let position = Self.position(of: message)
+                #expect(message.body == sent[position], "position \(position)")
+            }
+            #expect(try await bundle.attempts(forward.id).allSatisfy { $0.result != "body_lost" })
+        }
+    }
+
     @Test("forward in the apps file is checked, and no error quotes the URL")
     func appsFile() throws {
         func forwards(_ member: String, allowsPrivate: Bool = false) throws -> [Forward] {

@@ -136,6 +136,46 @@ struct HandInTests {
         }
     }
 
+    @Test("thousands of purchases of a customer change hands once; the next move waits, and all else goes on")
+    func movesOfMany() async throws {
+        try await HandInBundle.with { bundle in
+            for way in HandInWay.allCases where way != .transactionId {
+                let (anna, boris, clara) = ("anna of \(way)", "boris of \(way)", "clara of \(way)")
+                _ = try await bundle.handIn(way, customer: anna)
+                try await bundle.server.isFolded()
+                // Anna has bought coins for years.
+                try await bundle.script(
+                    """
+                    insert into subledger.ownership
+                    select stream_id, 'coins-' || number || ' of \(way)', starts_at, ends_at, customer_kind, customer_id,
+                      reason, position
+                    from subledger.ownership cross join generate_series(1, 9999) as number
+                    where customer_id = '\(anna)'
+                    """)
+                bundle.clock.advance(by: .seconds(2))
+                let moved = try await bundle.handIn(way, customer: boris)
+                try await bundle.server.isFolded()
+                try await bundle.script(
+                    "update subledger.ownership set customer_id = '\(boris)' where customer_id = '\(anna)'")
+                bundle.clock.advance(by: .seconds(2))
+                let events = try await bundle.server.sql("select count(*)::text from subledger.event")
+
+                #expect(moved.status == 200, "\(way): \(moved.body)")
+                #expect(moved.json["linked"] as? Bool == true, "\(way): \(moved.body)")
+                for customer in [anna, clara] {
+                    let answer = try await bundle.handIn(way, customer: customer)
+
+                    #expect(answer.status == 429, "\(way): \(answer.body)")
+                    #expect(answer.headers["retry-after"] != nil, "\(way)")
+                    #expect(!answer.body.contains("boris"), "\(way)")
+                }
+                #expect(try await bundle.server.sql("select count(*)::text from subledger.event") == events, "\(way)")
+                #expect(try await bundle.handIn(way, customer: boris).status == 200, "\(way)")
+                #expect(try await bundle.handIn(way, 2, customer: anna).status == 200, "\(way)")
+            }
+        }
+    }
+
     /// The account ids that the app got for two of its users, who buy in one way only.
     private static func accounts(_ way: HandInWay) -> (anna: String, boris: String) {
         let place = HandInWay.allCases.firstIndex(of: way) ?? 0

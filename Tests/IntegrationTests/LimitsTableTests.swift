@@ -40,6 +40,7 @@ struct LimitsTableTests {
             + "\(HTTP.consoleDifferencesMax) differences listed, \(HTTP.consoleComparisonsMax) at once",
         "`Idempotency-Key` of a [change at a store](OperatorWrites.md#by-http)":
             "\(HTTP.idempotencyKeyBytesMax) characters",
+        "[seats](Seats.md) given of a subscription": "\(EventLog.Limits.seatClaimsMax)",
         "purchases that wait for Google's first answer": "\(StoreClient.Limits.unansweredPurchasesMax) of an app",
         "refused receipts, and purchases that Google does not know":
             "\(Int(StoreClient.Limits.refusedHandInsKept / .seconds(86_400))) days",
@@ -75,6 +76,8 @@ struct LimitsTableTests {
             "\(Outbound.Limits.endpointFlightsMax) of an endpoint, \(Outbound.Limits.flightsMax) in all, and "
             + "\(Outbound.Limits.slowFlightsMax) to endpoints that need longer than "
             + seconds(Outbound.Limits.quickTimeMax),
+        "messages that wait for endpoints":
+            "\(Outbound.Limits.waitingMax) of one, \(Outbound.Limits.heldMax) of all in equal shares",
         "subscriptions of an endpoint that wait": "\(Outbound.Limits.waitingLinesMax)",
     ]
 

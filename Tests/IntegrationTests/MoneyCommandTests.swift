@@ -68,6 +68,9 @@ struct MoneyCommandTests {
                 kind: "rate", text: "Date,USD\n2026-11-25,1,2,3\n", problem: "2: 4 fields: expected 2, as in the header"
             ),
             Bad(
+                kind: "rate", text: "Date,USD,JPY,GBP\n2026-11-25,1.0487,163.55,0.83\n2026-11-24,1.0",
+                problem: "3: 2 fields: expected 4, as in the header"),
+            Bad(
                 kind: "rate", text: "Date,USD\n25/11/2026,1\n",
                 problem: "2: \"25/11/2026\" is no day: expected 2026-11-25 or 25 November 2026"),
             Bad(

@@ -212,6 +212,7 @@ struct MoneyTests {
     @Test("what makes the monthly value of each customer grow and shrink, grace included")
     func movements() async throws {
         try await SimulatedLog.with { log in
+            try await log.script(Self.tables)
             try await AnalystLog.fold(Self.stated, log)
 
             #expect(
@@ -244,6 +245,127 @@ struct MoneyTests {
                         "2025-03-01 12.000 0 0 0 7.000 0 5.000 60.000 58.3 41.7 0.00",
                         "2025-04-01 5.000 0 0 0 0 0 5.000 60.000 0.0 100.0",
                     ])
+            // The customer changes from the one product to the other: seven euros less, and five go with it.
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', day, product_id, length, country, movement, round(mrr, 3), 'moved', round(moved, 3))
+                    from analyst.mrr_movement_parts_detail
+                    where currency = 'EUR'
+                    order by day, product_id
+                    """) == [
+                        "2025-02-10 monthly P1M DEU new 12.000 moved 0.000",
+                        "2025-03-10 monthly P1M DEU contraction -7.000 moved -5.000",
+                        "2025-03-10 yearly P1Y DEU 0.000 moved 5.000",
+                        "2026-03-10 yearly P1Y DEU churn -5.000 moved 0.000",
+                    ])
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', month, product_id, opening, round(new, 3), round(contraction, 3), round(churn, 3),
+                      round(moved, 3), closing)
+                    from analyst.mrr_movement_parts
+                    where currency = 'EUR' and month < '2025-05-01'
+                    order by month, product_id
+                    """) == [
+                        "2025-02-01 monthly 0.000 12.000 0.000 0.000 0.000 12.000",
+                        "2025-03-01 monthly 12.000 0.000 7.000 0.000 -5.000 0.000",
+                        "2025-03-01 yearly 0.000 0.000 0.000 0.000 5.000 5.000",
+                        "2025-04-01 yearly 5.000 0.000 0.000 0.000 0.000 5.000",
+                    ])
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', month, round(sum(new), 3), round(sum(churn), 3), round(sum(closing), 3),
+                      coalesce(sum(unconverted), 0))
+                    from analyst.mrr_movements_in('EUR', '2025-01-02')
+                    where month in ('2024-01-01', '2025-01-01', '2025-02-01', '2025-03-01')
+                    group by month
+                    order by month
+                    """) == [
+                        "2024-01-01 8.333 0.000 8.333 0", "2025-01-01 0.000 0.000 8.333 50.000",
+                        "2025-02-01 18.000 6.000 20.333 50.000", "2025-03-01 0.000 0.000 13.333 0.000",
+                    ])
+        }
+    }
+
+    /// A rate counts on the six days after its own. The commissions begin on February 10.
+    @Test("currencies of no and of three decimals, a price of 10⁹, a refund above the price, and days without a rate")
+    func oddAmounts() async throws {
+        func charge(
+            _ id: String, _ day: String, _ price: Int64, _ currency: String,
+            change: (inout Transaction) -> Void = { _ in }
+        ) -> AnalystLog.Stated {
+            AnalystLog.Stated(
+                "\(day)T12:00:00Z",
+                [
+                    AnalystLog.charge(id, "\(day)T12:00:00Z", "2025-03-15T12:00:00Z", product: "monthly") {
+                        ($0.price, $0.currency, $0.storefront) = (price, currency, "USA")
+                        change(&$0)
+                    }
+                ])
+        }
+        try await SimulatedLog.with { log in
+            try await log.script(
+                """
+                insert into subledger.exchange_rate (currency, day, per_euro)
+                values ('USD', '2025-02-07', 1.25), ('USD', '2025-02-05', 9), ('KWD', '2025-02-07', 0.32),
+                  ('JPY', '2025-02-07', 160), ('IDR', '2025-02-07', 16000);
+                insert into subledger.commission (store, kind, starts_on, percent, later_percent)
+                values ('apple', 'subscription', '2025-02-10', 30, 15);
+                insert into subledger.tax_rate (starts_on, percent) values ('2020-01-01', 0);
+                """)
+            try await AnalystLog.fold(
+                [
+                    charge("805", "2025-02-09", 1_000_000_000_000, "IDR"),
+                    charge("803", "2025-02-10", 1234, "KWD"),
+                    charge("804", "2025-02-10", 1_500_000, "JPY"),
+                    charge("806", "2025-02-10", 12_000, "EUR") {
+                        $0.revocationDate = AnalystLog.date("2025-02-12T12:00:00Z")
+                        $0.revocationType = "REFUND_AMOUNT"
+                        $0.refundedPrice = 15_000
+                    },
+                    charge("801", "2025-02-13", 10_000, "USD"),
+                    charge("802", "2025-02-14", 10_000, "USD"),
+                ], log)
+
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', day, currency, gross, refunded, 'unconverted', coalesce(unconverted, 0))
+                    from analyst.revenue_in('EUR')
+                    where payments > 0
+                    order by day, currency
+                    """) == [
+                        "2025-02-09 IDR 62500.000 0.000 unconverted 0",
+                        "2025-02-10 EUR 12.000 15.000 unconverted 0",
+                        "2025-02-10 JPY 9.375 0.000 unconverted 0",
+                        "2025-02-10 KWD 3.856 0.000 unconverted 0",
+                        "2025-02-13 USD 8.000 0.000 unconverted 0",
+                        "2025-02-14 USD unconverted 10.000",
+                    ])
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', day, currency, paid, commission, 'unestimated', unestimated)
+                    from analyst.proceeds
+                    order by day, currency
+                    """) == [
+                        "2025-02-09 IDR 1000000000.000 unestimated 1000000000.000",
+                        "2025-02-10 EUR -3.000 -0.900 unestimated 0",
+                        "2025-02-10 JPY 1500.000 450.000 unestimated 0",
+                        "2025-02-10 KWD 1.234 0.370 unestimated 0",
+                        "2025-02-13 USD 10.000 3.000 unestimated 0",
+                        "2025-02-14 USD 10.000 3.000 unestimated 0",
+                    ])
+            #expect(
+                try await log.lines(
+                    """
+                    select day::text
+                    from analyst.rates_in('USD')
+                    where currency = 'EUR' and rate = 1.25
+                    order by day
+                    """) == ["2025-02-09", "2025-02-10", "2025-02-11", "2025-02-12", "2025-02-13"])
         }
     }
 
@@ -256,6 +378,7 @@ struct MoneyTests {
             try await AnalystLog.fold(log)
 
             #expect(try await log.lines(Self.broken) == [])
+            #expect(try await log.lines(Self.brokenParts) == [])
         }
     }
 
@@ -285,5 +408,45 @@ struct MoneyTests {
         union all
         select 'no movements of five kinds'
         where (select count(distinct movement) from analyst.mrr_movements_detail) < 5
+        """
+
+    /// Of each part at the end of each month, and of their movements beside those of the customers.
+    private static let brokenParts: StaticString = """
+        with held as (
+          select store, product_id, length, country, currency, offer_type, first_day, last_day, mrr from analyst.mrr_detail
+          union all
+          select store, product_id, length, country, currency, offer_type, first_day, last_day, mrr
+          from analyst.mrr_in_grace_detail
+        ), ended as (
+          select (next - interval '1 month')::date as month, to_jsonb(array[
+            store, product_id, length, country, currency, offer_type::text]) as part, sum(mrr) as mrr
+          from held
+          join generate_series(timestamp '2025-02-01', date_trunc('month', now()), interval '1 month') as next
+            on next::date between first_day and last_day
+          where mrr > 0
+          group by 1, 2
+        ), closed as (
+          select month, to_jsonb(array[store, product_id, length, country, currency, offer_type::text]) as part, closing
+          from analyst.mrr_movement_parts
+          where month < date_trunc('month', now()) and closing <> 0
+        )
+        select format('%s %s: %s is not %s', month, part, closing, mrr)
+        from ended
+        full join closed using (month, part)
+        where mrr is distinct from closing
+        union all
+        select format('%s %s: movements differ by %s', month, currency, difference)
+        from (
+          select month, currency, abs(sum(part.new) - whole.new) + abs(sum(part.reactivation) - whole.reactivation)
+            + abs(sum(part.expansion) - whole.expansion) + abs(sum(part.contraction) - whole.contraction)
+            + abs(sum(part.churn) - whole.churn) + abs(sum(part.moved)) as difference
+          from analyst.mrr_movement_parts as part
+          join analyst.mrr_movements as whole using (month, currency)
+          group by month, currency, whole.new, whole.reactivation, whole.expansion, whole.contraction, whole.churn
+        ) as compared
+        where difference > 0.1
+        union all
+        select 'nothing moved'
+        where not exists (select from analyst.mrr_movement_parts where moved <> 0)
         """
 }

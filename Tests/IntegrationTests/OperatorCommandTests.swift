@@ -64,6 +64,14 @@ struct OperatorCommandTests {
         #expect(refused.status == 65)
         #expect(refused.error == "subledger: the event at position 2 is already folded, as are all events up to 3\n")
 
+        let sizes = try run("sizes")
+        #expect(sizes.status == 0, "\(sizes.error)")
+        let columns = sizes.output.split(separator: "\n").map { $0.split(separator: "\t") }
+        #expect(columns.allSatisfy { $0.count == 7 })
+        #expect(columns.contains { $0[0] == "event_body" && $0[2] != "0" }, "\(sizes.output)")
+        let bytes = columns.dropFirst().compactMap { Int64($0[2]) }
+        #expect(columns.last?[0] == "all" && bytes.dropLast().reduce(0, +) == bytes.last)
+
         server.signal(SIGTERM)
         try await server.hasEnded()
         let alone = try run("verify", "--all")

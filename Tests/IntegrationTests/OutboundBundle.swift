@@ -149,10 +149,11 @@ struct OutboundBundle {
     /// - Parameters:
     ///   - isPaced: Whether its rounds take their time, instead of following each other at once.
     ///   - trustRoots: The issuers of certificates that it accepts.
+    ///   - archive: Where the bodies of past months are.
     func delivering(
         timeout: Duration = .seconds(10), allowsPrivate: Bool = true, resolver: HostResolver = .system,
         forwards: [Forward] = [], metrics: MetricsRegistry = MetricsRegistry(), isPaced: Bool = false,
-        trustRoots: NIOSSLTrustRoots = .default,
+        heldMax: Int = Outbound.Limits.heldMax, trustRoots: NIOSSLTrustRoots = .default, archive: BodyArchive = .none,
         _ test: (OutboundDelivery) async throws -> Void
     ) async throws {
         let logger = logs.logger
@@ -162,7 +163,7 @@ struct OutboundBundle {
         let (clock, start, origin) = (clock, clock.now, ContinuousClock.now)
         let changes = ChangeSignal(listener: listener, logger: logger)
         let delivery = OutboundDelivery(
-            pool: poller, changes: ChangeReader(pool: reader), changeSignal: changes,
+            pool: poller, archive: archive, changes: ChangeReader(pool: reader), changeSignal: changes,
             eventSignal: ChangeSignal(listener: listener, channel: "subledger_event", logger: logger),
             leadership: StreamLeadership(Elector(database.with(role: "subledger_poller")), for: .endpoints),
             forwards: forwards, keyFile: keys,
@@ -173,7 +174,7 @@ struct OutboundBundle {
                 sleep: { instant in
                     let now = origin + start.duration(to: clock.now)
                     try await Task.sleep(for: isPaced ? instant - now : .milliseconds(5))
-                }),
+                }), heldMax: heldMax,
             random: { 0.5 }, metrics: metrics, logger: logger)
         let running = Task {
             async let listening: Void = changes.run()

@@ -97,6 +97,47 @@ struct OutboundLoadTests {
         }
     }
 
+    @Test("endpoints that are away together keep no more than they may, and get everything once they are back")
+    func shared() async throws {
+        let (count, changes, heldMax) = (8, 600, 400)
+        let isUp = Mutex(false)
+        let arrived = Mutex<[String: [Int]]>([:])
+        let receiver = DeliveryReceiver { request in
+            guard isUp.withLock(\.self) else { return .status(500) }
+            arrived.withLock { $0[request.path, default: []].append(request.number) }
+            return .status(200)
+        }
+        try await receiver.start()
+        try await OutboundBundle.with(endpoint: false) { bundle in
+            let ids = (0..<count).map { "end_" + String(format: "%016d", $0) }
+            for id in ids { try await bundle.add(id, url: "http://127.0.0.1:\(receiver.port)/\(id)") }
+            // Of few subscriptions, so that each failure records what follows it.
+            try await bundle.publish(count: changes, lines: 3)
+            try await bundle.delivering(heldMax: heldMax) { _ in
+                for id in ids {
+                    _ = try await eventually(within: .seconds(60), "each line of \(id) has failed") {
+                        try await bundle.status(id).map { $0.waiting >= heldMax / count } == true ? true : nil
+                    }
+                }
+                let waiting = try await bundle.values("select count(*)::text from subledger.endpoint_delivery")
+                // Each may read one small page more than its share.
+                #expect(Int(waiting[0]) ?? .max <= heldMax + count * 16, "\(waiting)")
+                isUp.withLock { $0 = true }
+                bundle.clock.advance(by: .seconds(86_400))
+                for id in ids { try await bundle.delivered(id, within: .seconds(120)) }
+            }
+            for id in ids {
+                let numbers = arrived.withLock { $0["/\(id)"] ?? [] }
+                #expect(Set(numbers) == Set(1...changes), "\(id)")
+                for line in 0..<3 {
+                    let own = numbers.filter { $0 % 3 == line }
+                    #expect(own == own.sorted(), "\(id)")
+                }
+            }
+        }
+        await receiver.kill()
+    }
+
     private static func transactions(_ bundle: OutboundBundle) async throws -> Int {
         let found = try await bundle.values(
             "select (xact_commit + xact_rollback)::text from pg_stat_database where datname = current_database()")

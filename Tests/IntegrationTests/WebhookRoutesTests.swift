@@ -70,6 +70,40 @@ struct WebhookRoutesTests {
         }
     }
 
+    @Test("a request with an Idempotency-Key adds an endpoint or a key once, whoever repeats it")
+    func repeated() async throws {
+        try await TestBundle.withServer { server in
+            func post(_ body: [UInt8], _ path: String, _ key: String) async throws -> HTTPAnswer {
+                try await server.owner.send("POST", path, headers: ["Idempotency-Key": key], body: body)
+            }
+            func id(_ answer: HTTPAnswer) -> String? { (answer.json["endpoint"] as? [String: Any])?["id"] as? String }
+            let wish = try Self.json(["app": V1Body.app, "url": Self.url, "signature": "v1"])
+
+            let first = try await post(wish, "/webhooks", "a-1")
+            let same = try await post(wish, "/webhooks", "\"a-1\"")
+            let other = try await post(
+                try Self.json(["app": V1Body.app, "url": Self.url, "signature": "v1a"]), "/webhooks", "a-1")
+            let second = try await post(wish, "/webhooks", "a-2")
+            let malformed = try await post(wish, "/webhooks", "a b")
+            let endpoint = try #require(id(first))
+            let rotated = try await post([], "/webhooks/\(endpoint)/rotate", "r-1")
+            let again = try await post([], "/webhooks/\(endpoint)/rotate", "r-1")
+            let next = try await post([], "/webhooks/\(endpoint)/rotate", "r-2")
+            let keys = try await [post([], "/webhooks/keys/rotate", "s"), post([], "/webhooks/keys/rotate", "s")]
+            let count = try await server.sql("select count(*)::text from subledger.endpoint")
+
+            #expect(first.status == 201 && same.status == 201, "\(same.body)")
+            #expect(id(same) == endpoint && same.json["key"] as? String == first.json["key"] as? String)
+            #expect(other.status == 422 && other.json["field"] as? String == "Idempotency-Key", "\(other.body)")
+            #expect(id(second) != endpoint && second.json["key"] as? String != first.json["key"] as? String)
+            #expect(malformed.status == 400)
+            #expect(count == ["2"])
+            let secrets = [first, rotated, again, next].compactMap { $0.json["key"] as? String }
+            #expect(secrets.count == 4 && secrets[1] == secrets[2] && Set(secrets).count == 3)
+            #expect(keys[0].status == 200 && keys[0].body == keys[1].body, "\(keys[0].body)")
+        }
+    }
+
     @Test("a test message says what came of it")
     func test() async throws {
         try await ScriptedReceiver.with { receiver in

@@ -163,14 +163,29 @@ struct DeliveryLinesTests {
     func full() throws {
         var lines = DeliveryLines(cursor: 0, recorded: [])
         for number in 1...Int64(Limits.waitingLinesMax) {
-            #expect(lines.hasRoom)
+            #expect(lines.hasRoom())
             lines.accept(number, line: "line \(number)")
             lines.settle(try next(&lines, start), .failed(after(5)))
         }
 
-        #expect(!lines.hasRoom)
+        #expect(!lines.hasRoom())
         lines.settle(try next(&lines, after(5)), .delivered)
-        #expect(lines.hasRoom)
+        #expect(lines.hasRoom())
+    }
+
+    @Test("what may be kept in memory bounds what is read, whether it waits or is only read ahead")
+    func held() throws {
+        var lines = DeliveryLines(cursor: 0, recorded: [])
+        for number in 1...10 { lines.accept(Int64(number), line: "a") }
+
+        #expect(lines.heldCount == 10)
+        #expect(lines.hasRoom(heldMax: 11) && !lines.hasRoom(heldMax: 10))
+        let first = try next(&lines, start)
+        lines.settle(first, .failed(after(5)))
+        #expect(lines.heldCount == 10 && lines.openCount == 0 && !lines.hasRoom(heldMax: 10))
+        let again = try next(&lines, after(5))
+        lines.settle(again, .delivered)
+        #expect(lines.hasRoom(heldMax: 10))
     }
 
     /// Against a model: whatever fails and in whatever order attempts end, each line's messages arrive in order, none is lost,

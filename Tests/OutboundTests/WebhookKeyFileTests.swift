@@ -29,4 +29,25 @@ struct WebhookKeyFileTests {
         try FileManager.default.removeItem(atPath: path)
         #expect(try signing(at: now) == [])
     }
+
+    @Test("a repeated request replaces a key once, as long as the one that it made signs")
+    func repeated() throws {
+        let now = try #require(Instant(iso8601: "2026-11-28T00:00:00Z"))
+        var keys = WebhookKeys()
+        let (one, other) = (RepeatableRequest(key: "one"), RepeatableRequest(key: "other"))
+
+        let first = keys.rotate("end_1", at: now, request: one)
+        let again = keys.rotate("end_1", at: now.advanced(by: .seconds(10 * 86_400)), request: one)
+        let elsewhere = keys.rotate("end_2", at: now, request: one)
+        let second = keys.rotate("end_1", at: now, request: other)
+        let replaced = keys.rotate("end_1", at: now, request: one)
+        let late = keys.rotate("end_1", at: now.advanced(by: Limits.rotationTime + .seconds(1)), request: one)
+        let server = keys.rotateServer(at: now, request: one)
+        let serverAgain = keys.rotateServer(at: now, request: one)
+        let serverNext = keys.rotateServer(at: now)
+
+        #expect(again == first && elsewhere != first && second != first && replaced == first)
+        #expect(late != first && late != second)
+        #expect(server != nil && serverAgain == server && serverNext != server)
+    }
 }

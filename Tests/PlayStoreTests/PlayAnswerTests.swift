@@ -39,7 +39,8 @@ struct PlayAnswerTests {
               "autoRenewEnabled": true,
               "recurringPrice": {"currencyCode": "EUR", "units": "4", "nanos": 990000000},
               "priceChangeDetails": {
-                "newPrice": {"currencyCode": "EUR", "units": "5"}, "priceChangeState": "OUTSTANDING"}},
+                "newPrice": {"currencyCode": "EUR", "units": "5"}, "priceChangeState": "OUTSTANDING",
+                "priceChangeMode": "PRICE_INCREASE"}},
             "offerDetails": {"basePlanId": "monthly", "offerId": "trial", "offerTags": ["a"]}
           }]
         }
@@ -73,6 +74,7 @@ struct PlayAnswerTests {
         #expect(item.currency == "EUR")
         #expect(item.newPrice == 5000)
         #expect(item.newPriceState == "OUTSTANDING")
+        #expect(item.newPriceMode == "PRICE_INCREASE")
     }
 
     @Test("are stored with what they do not say, and are read from that again")

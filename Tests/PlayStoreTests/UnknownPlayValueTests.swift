@@ -18,6 +18,8 @@ struct UnknownPlayValueTests {
             ).event.defects
         case .priceChangeState:
             try statement(PlayAnswerTests.active.replacing("OUTSTANDING", with: "SOMETHING_NEW")).event.defects
+        case .priceChangeMode:
+            try statement(PlayAnswerTests.active.replacing("PRICE_INCREASE", with: "SOMETHING_NEW")).event.defects
         case .purchaseState:
             try statement(
                 #"{"purchaseStateContext":{"purchaseState":"SOMETHING_NEW"},"productLineItem":[]}"#, .productV2

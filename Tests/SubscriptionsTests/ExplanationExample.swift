@@ -46,6 +46,23 @@ extension ExplanationExample {
     private static let rowA = row("11", "2026-01-01", "2026-02-01")
     private static let rowB = row("12", "2026-02-01", "2026-03-01")
 
+    /// A purchase of seats whose members the app invites.
+    private static func seats(_ quantity: Int) -> Transaction {
+        changed(rowA) {
+            $0.quantity = quantity
+            $0.additional = (try? JSONDocument(Array(#"{"multiSeatInfo":{"invitationManagement":"DEVELOPER"}}"#.utf8)))
+                .map { CanonicalJSON($0.root) }
+        }
+    }
+
+    /// A seat that a backend gives or takes back.
+    private static func seat(_ customer: String, _ at: String, isClaimed: Bool = true) -> Told {
+        var told = Told(at, [])
+        told.facts.seat = SeatStatement(
+            originalTransactionId: testSubscription, customerId: customer, isClaimed: isClaimed)
+        return told
+    }
+
     /// An answer of Google about a one-time purchase.
     private static func answer(_ at: String, change: (inout PurchaseSnapshot.Item) -> Void) -> Told {
         var snapshot = PurchaseSnapshot(purchaseToken: testSubscription, kind: .product, stateName: "PURCHASED")
@@ -300,6 +317,22 @@ extension ExplanationExample {
         ExplanationExample(
             rule: .unclaimed, reports: [bought("11", "2026-01-01", "2026-02-01")], at: "2026-01-15", active: true,
             place: .because, positions: []),
+        ExplanationExample(
+            rule: .tiedBySeat, reports: [Told("2026-01-01", [seats(2)]), seat("u-1", "2026-01-05")],
+            statements: [
+                SeatStatement(originalTransactionId: testSubscription, customerId: "u-1", isClaimed: true).link
+            ],
+            customer: .u1, at: "2026-01-15", active: true, place: .because, positions: [2]),
+        ExplanationExample(
+            rule: .seatEnded,
+            reports: [
+                Told("2026-01-01", [seats(2)]), seat("u-1", "2026-01-05"),
+                seat("u-1", "2026-01-10", isClaimed: false),
+            ],
+            statements: [
+                SeatStatement(originalTransactionId: testSubscription, customerId: "u-1", isClaimed: true).link
+            ],
+            customer: .u1, at: "2026-01-15", active: false, positions: [3]),
         ExplanationExample(
             rule: .latestBuyer, reports: OwnershipStory.upgradeByAnother.reports,
             entitlements: [monthly: ["plus"], yearly: ["plus"]], entitlement: "plus", customer: .a, at: "2026-03-20",

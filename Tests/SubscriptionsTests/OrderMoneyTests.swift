@@ -38,6 +38,17 @@ struct OrderMoneyTests {
         #expect(subscription.status(at: day("2026-05-20")) == .active)
     }
 
+    @Test("of a voided purchase, a later answer about its order says how much was paid back; an earlier one does not")
+    func voidedInPart() throws {
+        for (statedAt, amount) in [("2026-05-11", Int64(4000)), ("2026-05-09", 9990)] {
+            var story = story({ $0.refunds = [refund("2026-05-03", 4000)] }, at: statedAt)
+            story.void("2026-05-10", order: "GPA.1", reason: 0)
+
+            #expect(story.subscription.access.isEmpty)
+            #expect(story.subscription.transactions.map { $0.settled.refundedPart(of: 9990, at: .latest) } == [amount])
+        }
+    }
+
     @Test("a chargeback of all of it states its reason, and access ends only by a void")
     func chargeback() throws {
         var story = story {

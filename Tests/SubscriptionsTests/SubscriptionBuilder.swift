@@ -128,7 +128,8 @@ extension [String: SubscriptionFacts] {
         for (index, told) in told.enumerated() {
             let ids = Set(
                 told.facts.transactions.map(\.originalTransactionId) + told.facts.accountDeletions
-                    + told.facts.purchases.map(\.purchaseToken))
+                    + told.facts.purchases.map(\.purchaseToken)
+                    + [told.facts.seat?.originalTransactionId].compactMap(\.self))
             for id in ids.sorted() {
                 let delivery = Delivery(
                     told: told, receivedAt: SubscriptionFacts.arrival(index), position: Int64(index + 1))

@@ -11,7 +11,7 @@ FOLDER = pathlib.Path(__file__).resolve().parents[2] / "Tests" / "Conformance"
 KINDS = ("identity", "end of access", "money", "what people are told", "intake")
 STEPS = ("notify", "post", "play", "push", "handIn", "link", "wait", "repeat", "expect")
 REQUIRED = ("id", "title", "kind", "sources", "why", "steps")
-MEMBERS = REQUIRED + ("products", "let")
+MEMBERS = REQUIRED + ("products", "let", "signedPushes")
 
 
 @dataclasses.dataclass
@@ -24,6 +24,7 @@ class Case:
     steps: list
     products: dict
     let: dict
+    signedPushes: bool
 
     @property
     def app(self):
@@ -89,7 +90,7 @@ def load(folder=FOLDER, identifier=None):
             check(data, file.stem)
         except (ValueError, Malformed) as error:
             raise Malformed(f"{file.name}: {error}") from error
-        cases.append(Case(**({"products": {}, "let": {}} | data)))
+        cases.append(Case(**({"products": {}, "let": {}, "signedPushes": False} | data)))
     if identifier and not cases:
         raise Malformed(f"no case is called {identifier!r}: --list lists them")
     return cases

@@ -4,8 +4,12 @@ import base64
 import collections
 import http.server
 import json
+import pathlib
 import threading
+import time
 import urllib.parse
+
+from appstore import base64url, compact, openssl
 
 NOT_FOUND = "The purchase token was not found."
 UNKNOWN = {
@@ -28,11 +32,43 @@ RESOURCES = {
 
 Question = collections.namedtuple("Question", "method path key body")
 
+# Of the account that signs pushes, and what it signs them for.
+ACCOUNT = "conformance-push@example-project.iam.gserviceaccount.com"
+AUDIENCE = "https://conformance.example/google/notifications"
+
+
+class PushKey:
+    """The key of the account that signs pushes, in a folder. Makes it if the folder has none."""
+
+    def __init__(self, folder):
+        self.file = pathlib.Path(folder) / "push.key"
+        if not self.file.exists():
+            openssl("genpkey", "-algorithm", "RSA", "-pkeyopt", "rsa_keygen_bits:2048", "-out", self.file)
+        modulus = openssl("rsa", "-in", self.file, "-noout", "-modulus").decode().strip().partition("=")[2]
+        self.set = {"keys": [{
+            "kid": "conformance", "kty": "RSA", "alg": "RS256", "use": "sig", "n": base64url(bytes.fromhex(modulus)),
+            "e": "AQAB",
+        }]}
+
+    def authorization(self):
+        """A header that proves who pushes, valid for an hour from now."""
+        now = int(time.time())
+        claims = {
+            "iss": "https://accounts.google.com", "aud": AUDIENCE, "email": ACCOUNT, "email_verified": True,
+            "iat": now, "exp": now + 3600,
+        }
+        head = base64url(compact({"alg": "RS256", "kid": "conformance", "typ": "JWT"}))
+        text = f"{head}.{base64url(compact(claims))}"
+        signature = openssl("dgst", "-sha256", "-sign", self.file, data=text.encode())
+        return {"authorization": f"Bearer {text}.{base64url(signature)}"}
+
 
 class PlayAPI:
     """The Play Developer API of all cases, with answers by package. Listens on 127.0.0.1."""
 
     def __init__(self, port=0):
+        # Set it before a server asks: the public keys of the pushes.
+        self.keys = {"keys": []}
         self.lock = threading.Lock()
         self.answers = collections.defaultdict(
             lambda: {"subscriptions": {}, "products": {}, "orders": {}, "errors": {}, "voided": []})
@@ -92,6 +128,8 @@ class PlayAPI:
         parts = [urllib.parse.unquote(part) for part in address.path.split("/") if part]
         if parts == ["token"]:
             return 200, json.dumps({"access_token": "conformance", "expires_in": 3599, "token_type": "Bearer"}).encode()
+        if parts == ["keys"]:
+            return 200, json.dumps(self.keys).encode()
         if len(parts) < 5 or parts[:3] != ["androidpublisher", "v3", "applications"]:
             return 404, b"{}"
         package, key = parts[3], parts[-1].partition(":")[0]

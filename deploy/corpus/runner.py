@@ -37,8 +37,8 @@ class Result:
 class Run:
     """One case on one server. The case has apps of its own, so several cases can run beside each other."""
 
-    def __init__(self, case, server, chain, api):
-        self.case, self.server, self.chain, self.api = case, server, chain, api
+    def __init__(self, case, server, chain, api, key):
+        self.case, self.server, self.chain, self.api, self.key = case, server, chain, api, key
         self.now = int(time.time()) * 1000
         self.findings = []
         self.apps = [case.app] + ([case.package] if case.uses_play else [])
@@ -99,9 +99,10 @@ class Run:
         before = {token: len(self.api.asked(self.case.package, token)) for token in tokens}
         settled = self.server.metric("subledger_google_questions_total", app=self.case.package)
         at = milliseconds(step.get("at", "now"), self.now)
+        headers = self.key.authorization() if self.case.signedPushes else None
         for content in pushed:
             body = playstore.push(content, self.case.package, self.identifier(), at, iso(at))
-            self.sent(step, self.server.post("/google/notifications", body), "the push")
+            self.sent(step, self.server.post("/google/notifications", body, headers), "the push")
             self.count += 1
         deadline = time.monotonic() + ASKED_SECONDS
         while time.monotonic() < deadline:
@@ -109,7 +110,7 @@ class Run:
             done = self.server.metric("subledger_google_questions_total", app=self.case.package) - settled
             if asked and done >= len(tokens):
                 return
-            time.sleep(0.05)
+            time.sleep(0.1)
         raise Failure(f"Google Play was not asked about {sorted(tokens)} within {ASKED_SECONDS} seconds")
 
     def handIn(self, step):

@@ -11,6 +11,7 @@ import time
 import urllib.parse
 
 import appstore
+import playstore
 
 SECRET = "0123456789abcdef0123456789abcdef"
 
@@ -28,9 +29,10 @@ def write_setup(folder, cases, play_address):
     for case in cases:
         apps.append({"bundleId": case.app, "sharedSecrets": [SECRET], "receipts": {"polling": False}})
         if case.uses_play:
-            apps.append({
-                "packageName": case.package, "push": {"authentication": "none"}, "serviceAccount": "google.json",
-            })
+            push = {"authentication": "none"}
+            if case.signedPushes:
+                push = {"audience": playstore.AUDIENCE, "email": playstore.ACCOUNT}
+            apps.append({"packageName": case.package, "push": push, "serviceAccount": "google.json"})
     (folder / "apps.json").write_text(json.dumps(apps, indent=1))
     google = folder / "google.json"
     if not google.exists():
@@ -56,7 +58,7 @@ def environment(play_address):
     """The settings of a server under test, besides the apps file and the root."""
     return {
         "SUBLEDGER_OCSP": "off", "SUBLEDGER_GOOGLE_API_URL": play_address,
-        "SUBLEDGER_GOOGLE_TOKEN_URL": play_address + "/token",
+        "SUBLEDGER_GOOGLE_TOKEN_URL": play_address + "/token", "SUBLEDGER_GOOGLE_KEYS_URL": play_address + "/keys",
     }
 
 
@@ -76,8 +78,8 @@ class Server:
         finally:
             connection.close()
 
-    def post(self, path, body):
-        status, text = self.request(self.public, "POST", path, body)
+    def post(self, path, body, headers=None):
+        status, text = self.request(self.public, "POST", path, body, headers)
         return status, parsed(text)
 
     def ask(self, method, path, parameters=None, body=None):
@@ -125,7 +127,7 @@ class Server:
                 time.sleep(0.3)
                 if self.metric("subledger_projector_lag_events") == 0:
                     return
-            time.sleep(0.02)
+            time.sleep(0.1)
         raise Failure(f"events are not folded after {seconds} seconds")
 
 

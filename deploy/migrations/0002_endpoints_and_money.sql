@@ -2,7 +2,7 @@
 -- since November 2026.
 --
 -- Locks until it commits, against reading and writing: event, change, receipt, subscription, transaction, access_period,
--- refunded_period, customer_link, check_schedule, delivery_audit, google_purchase, google_void_audit, consumption_answer,
+-- refunded_period, customer_link, ownership, check_schedule, delivery_audit, google_purchase, google_void_audit, consumption_answer,
 -- token and product.
 -- They are read once for each new constraint: about a million rows in a second.
 -- Notifications are answered 503 meanwhile, and the stores repeat them. Receivers of the older release answer 503 afterwards
@@ -28,7 +28,7 @@
 -- Step: lock the tables that change
 lock table
   subledger.event, subledger.change, subledger.receipt, subledger.subscription, subledger.transaction,
-  subledger.access_period, subledger.refunded_period, subledger.customer_link, subledger.check_schedule,
+  subledger.access_period, subledger.refunded_period, subledger.customer_link, subledger.ownership, subledger.check_schedule,
   subledger.delivery_audit, subledger.google_purchase, subledger.google_void_audit, subledger.consumption_answer,
   subledger.token, subledger.product
   in access exclusive mode;
@@ -194,7 +194,8 @@ alter table subledger.transaction
   add column refunded_price bigint,
   add column tax bigint,
   add column developer_revenue bigint,
-  add column refunds jsonb;
+  add column refunds jsonb,
+  add column plan_price bigint;
 alter table subledger.transaction add constraint transaction_gap_check check (gap in ('duration', 'kind', 'consumed'));
 
 alter table subledger.product add column level integer, add column name text;
@@ -233,8 +234,13 @@ alter table subledger.refunded_period
 -- Every link of the older release rests on the backend's demand.
 alter table subledger.customer_link add column basis text not null default 'transfer';
 alter table subledger.customer_link
-  add constraint customer_link_basis_check check (basis in ('transfer', 'statement', 'purchase', 'id'));
+  add constraint customer_link_basis_check check (basis in ('transfer', 'statement', 'purchase', 'id', 'seat'));
 alter table subledger.customer_link alter column basis drop default;
+
+alter table subledger.ownership drop constraint ownership_reason_check;
+alter table subledger.ownership
+  add constraint ownership_reason_check check (reason in ('link', 'account', 'store_account', 'unclaimed', 'seat'));
+create index ownership_seat_ends_at_idx on subledger.ownership (stream_id, ends_at) where reason = 'seat';
 
 -- The projector writes the schedule of Google's purchases when it computes access again. What the older release had there
 -- was never asked about, and its own times are in google_purchase.

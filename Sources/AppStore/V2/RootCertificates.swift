@@ -1,5 +1,7 @@
 import CResources
+import Crypto
 import Encoding
+import SwiftASN1
 import X509
 
 /// The trusted roots. They are embedded in this program or configured by its operator, never taken from a sender.
@@ -44,6 +46,17 @@ package struct RootCertificates: Sendable {
 
     private init(certificates: [Certificate]) {
         self.certificates = certificates
+    }
+
+    /// SHA-256 of all certificates in DER, in an order that does not depend on that of the files.
+    package var digest: [UInt8] {
+        let digests = certificates.map { certificate -> [UInt8] in
+            var serializer = DER.Serializer()
+            try? serializer.serialize(certificate)
+            return Array(SHA256.hash(data: serializer.serializedBytes))
+        }
+        let ordered = Set(digests).sorted { $0.lexicographicallyPrecedes($1) }
+        return Array(SHA256.hash(data: Array(ordered.joined())))
     }
 
     package static func + (left: RootCertificates, right: RootCertificates) -> RootCertificates {

@@ -58,7 +58,8 @@ package struct SubscriptionPage: ConsolePage {
     package var tables: [ConsoleTable] {
         [
             periodsTable, purchasesTable, renewalsTable, versionsTable,
-            .events(eventsThen, name: "events", stream: stream),
+        ] + (facts.seats.isEmpty ? [] : [seatsTable]) + [
+            .events(eventsThen, name: "events", stream: stream)
         ]
     }
 
@@ -234,6 +235,35 @@ package struct SubscriptionPage: ConsolePage {
         }
     }
 
+    /// Who has a seat, by what the backend stated.
+    private var seatsTable: ConsoleTable {
+        let seats = SeatClaims(of: facts)
+        let waiting = seats.waiting.reversed().map { claim -> [ConsoleTable.Cell] in
+            [
+                .link(claim.customer.id.text, page(of: claim.customer)), .text("waits for a free seat"),
+                .time(claim.claimedAt), .optional(Instant?.none), link(claim.position),
+            ]
+        }
+        let held = seats.held.reversed().map { seat -> [ConsoleTable.Cell] in
+            [
+                .link(seat.customer.id.text, page(of: seat.customer)),
+                .text(seat.until == .latest ? "has a seat" : "had a seat"), .time(seat.from),
+                .optional(seat.until == .latest ? nil : seat.until), link(seat.position),
+            ]
+        }
+        let number = shown.seats.map { "\($0)" } ?? "no"
+        return ConsoleTable(
+            "seats", caption: "Seats that the backend gave to customers, of \(number) that were bought",
+            columns: [
+                .init("Customer"), .init("State"), .init("From"), .init("To"), .init("Event", isNumber: true),
+            ],
+            rows: waiting + held, empty: "None.")
+    }
+
+    private func page(of member: CustomerKey) -> Address {
+        Address("customers", member.id.text).with("stream", stream).with("as", member.kind.rawValue)
+    }
+
     private var versionsTable: ConsoleTable {
         let versions = facts.transactions.sorted {
             ($0.value.position, $0.key.fact.transactionId) < ($1.value.position, $1.key.fact.transactionId)
@@ -332,6 +362,7 @@ extension StoredEvent {
             }
         }
         lines += root["erasure"]?["subscriptions"]?.elements.compactMap(\.string) ?? []
+        lines += [root["seat"]?.string("originalTransactionId")].compactMap(\.self)
         return lines
     }
 

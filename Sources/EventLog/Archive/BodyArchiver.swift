@@ -285,10 +285,12 @@ package struct BodyArchiver: Sendable {
             } catch let error as PostgresError {
                 try? await connection.rollback(deadline: Self.deadline)
                 switch error.sqlstate {
-                case "55P03" where attempt < Limits.archiveDropAttemptsMax:
+                // A session that stores bodies of the month may wait for this one, too, and this one be ended for it.
+                case "55P03" where attempt < Limits.archiveDropAttemptsMax,
+                    "40P01" where attempt < Limits.archiveDropAttemptsMax:
                     attempt += 1
                     try await Task.sleep(for: Limits.archiveDropPause)
-                case "55P03": throw Failure.inUse(month: month)
+                case "55P03", "40P01": throw Failure.inUse(month: month)
                 case "55000": throw try await stray(month, moved: bodies)
                 default: throw error
                 }

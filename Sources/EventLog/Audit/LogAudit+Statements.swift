@@ -52,6 +52,21 @@ extension LogAudit {
               and digest = any ($2::bytea[])
             """)
 
+        static let endOfRange = Statement(
+            "audit_end_of_range",
+            """
+            select max(position)
+            from (
+              select position
+              from subledger.event
+              where stream_id = $1
+                and position > $2
+                and position <= $3
+              order by position
+              limit $4
+            ) as next
+            """)
+
         /// `octet_length` does not read the bodies themselves.
         static let page = Statement(
             "audit_page",
@@ -157,6 +172,7 @@ extension LogAudit {
             select encode(subscription_head.subscription_sha256, 'hex')
             from subledger.subscription_head
             where subscription_head.stream_id = $1
+              and subscription_head.position > $2
               and not exists (
                 select
                 from subledger.event

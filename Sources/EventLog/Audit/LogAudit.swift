@@ -38,24 +38,37 @@ package struct LogAudit: Sendable {
         return streams
     }
 
+    /// The position of the last of the next events after a position; nil if there is none.
+    package func endOfRange(
+        of stream: AuditedStream, after position: Int64, eventsMax: Int
+    ) async throws(PostgresError) -> Int64? {
+        let rows = try await connection.query(
+            Statements.endOfRange,
+            [Parameter(stream.id), Parameter(position), Parameter(stream.last), Parameter(Int64(eventsMax))],
+            deadline: .now + Limits.auditWaitMax)
+        return try rows[0].optional(at: 0)
+    }
+
     /// The events after a position, oldest first: as many as the limits of a page allow, and at least one if there is
     /// one.
+    ///
+    /// - Parameter last: The last position to read.
     package func page(
-        of stream: AuditedStream, after position: Int64
+        of stream: AuditedStream, after position: Int64, through last: Int64
     ) async throws(PostgresError) -> [AuditedEvent] {
-        let events = try await readPage(of: stream, after: position)
+        let events = try await readPage(of: stream, after: position, through: last)
         // A file may have been replaced by an erasure, or restored, since it was looked up.
         guard events.contains(where: \.isFileMissing) else { return events }
-        return try await readPage(of: stream, after: position)
+        return try await readPage(of: stream, after: position, through: last)
     }
 
     private func readPage(
-        of stream: AuditedStream, after position: Int64
+        of stream: AuditedStream, after position: Int64, through last: Int64
     ) async throws(PostgresError) -> [AuditedEvent] {
         let rows = try await connection.query(
             Statements.page,
             [
-                Parameter(stream.id), Parameter(position), Parameter(stream.last),
+                Parameter(stream.id), Parameter(position), Parameter(last),
                 Parameter(Int64(Limits.auditPageEventsMax)), Parameter(Int64(Limits.auditPageBytesMax)),
             ], deadline: .now + Limits.auditWaitMax)
         let bodies = try rows.map { row throws(PostgresError) in try row.optional([UInt8].self, at: 8) ?? [] }
@@ -145,10 +158,13 @@ package struct LogAudit: Sendable {
     }
 
     /// The events after a position as links of the hash chain, oldest first, without their bodies.
+    ///
+    /// - Parameter last: The last position to read. [the stream's]
     package func links(
-        of stream: AuditedStream, after position: Int64, limit: Int = Limits.auditPageLinksMax
+        of stream: AuditedStream, after position: Int64, through last: Int64? = nil,
+        limit: Int = Limits.auditPageLinksMax
     ) async throws(PostgresError) -> [AuditedLink] {
-        try await links(of: stream.id, after: position, until: stream.last, limit: limit)
+        try await links(of: stream.id, after: position, until: last ?? stream.last, limit: limit)
     }
 
     /// - Parameter last: The last position to read.
@@ -198,9 +214,14 @@ package struct LogAudit: Sendable {
 
     /// The first subscription of a stream whose position is not that of an event about it, as a message; nil if there
     /// is none. A missing event can cause this too, so check for missing events first.
-    package func firstDamagedSubscription(of stream: AuditedStream) async throws(PostgresError) -> String? {
+    ///
+    /// - Parameter position: Only subscriptions with later positions are looked at.
+    package func firstDamagedSubscription(
+        of stream: AuditedStream, after position: Int64 = .min
+    ) async throws(PostgresError) -> String? {
         let subscriptions = try await connection.query(
-            Statements.brokenSubscriptionHeads, [Parameter(stream.id)], deadline: .now + Limits.auditWaitMax)
+            Statements.brokenSubscriptionHeads, [Parameter(stream.id), Parameter(position)],
+            deadline: .now + Limits.auditWaitMax)
         guard subscriptions.count > 0 else { return nil }
         let digest = try subscriptions[0].value(String.self, at: 0)
         return "subscription_head \(digest): does not point to an event about the subscription"

@@ -10,7 +10,7 @@ import Subscriptions
 ///
 /// Source: scale, "a person's data erased, and the log still proves".
 package struct Erasure: Sendable {
-    private let connection: PostgresConnection
+    let connection: PostgresConnection
     private let rewrite: ArchiveRewrite
 
     /// - Parameters:
@@ -138,7 +138,7 @@ package struct Erasure: Sendable {
                 events = try await self.events(of: &scope, through: locked, onProgress: onProgress)
             }
             let pseudonyms = Pseudonyms(
-                stem: "erased-" + Hex.text(order.random), keys: scope.parts[0].keys, kept: scope.parts[0].kept)
+                stem: Pseudonyms.stem(of: order.random), keys: scope.parts[0].keys, kept: scope.parts[0].kept)
             _ = try await connection.query(Statements.allow, deadline: deadline)
             let at = order.now()
             var outcomes: [Outcome] = []
@@ -382,7 +382,7 @@ package struct Erasure: Sendable {
     }
 
     /// A stream is read as a whole, which takes long if it is large.
-    private var deadline: ContinuousClock.Instant { .now + Limits.erasureWaitMax }
+    var deadline: ContinuousClock.Instant { .now + Limits.erasureWaitMax }
 }
 
 extension ErasureStatement {

@@ -291,7 +291,7 @@ extension ErasureScope {
               and 'sha256:' || encode(token_sha256, 'hex') = any ($2::text[])
             """)
 
-        /// The subscriptions that were ever one of these customers', the purchases on Google Play of which they consist
+        /// The subscriptions that were ever one of these customers', not those of which they had a seat, the purchases on Google Play of which they consist
         /// included; whether the id is a purchase token; whether it is nobody else's now; and whether it is a subscription of
         /// its own.
         static let subscriptions = Statement(
@@ -303,6 +303,7 @@ extension ErasureScope {
               from subledger.ownership
               join customer using (customer_kind, customer_id)
               where stream_id = $1
+                and reason <> 'seat'
             ),
             named as (
               select original_transaction_id, original_transaction_id as line, starts_at, ends_at
@@ -326,6 +327,7 @@ extension ErasureScope {
                 where now.stream_id = $1
                   and now.original_transaction_id = named.line
                   and now.ends_at = 'infinity'
+                  and now.reason <> 'seat'
                   and (now.customer_kind, now.customer_id) not in (select customer_kind, customer_id from customer)
               ),
               named.original_transaction_id = named.line

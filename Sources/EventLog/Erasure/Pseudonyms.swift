@@ -44,6 +44,16 @@ struct Pseudonyms: Sendable {
         }
     }
 
+    /// The common part of all names that are made of random bytes.
+    static func stem(of random: [UInt8]) -> String { "erased-" + Hex.text(random) }
+
+    /// The random bytes of which a stem was made; nil if it is none.
+    static func random(of stem: String) -> [UInt8]? {
+        guard isName(stem) else { return nil }
+        let bytes = Array(stem.utf8.dropFirst("erased-".utf8.count)).withUnsafeBufferPointer { Hex.bytes($0) }
+        return bytes.flatMap { $0.isEmpty ? nil : $0 }
+    }
+
     /// Whether a text is the name that an erasure gave.
     static func isName(_ text: String) -> Bool { text.hasPrefix("erased-") }
 

@@ -134,6 +134,17 @@ package struct PurchaseQueue: Sendable {
         }
     }
 
+    /// Those of some tokens that the queue has never seen.
+    package func unknown(_ purchaseTokens: [String], of app: String) async throws(ReadError) -> Set<String> {
+        guard !purchaseTokens.isEmpty else { return [] }
+        let rows = try await query(PurchaseStatements.unknown, [Parameter(app), .array(purchaseTokens)])
+        return try decode { () throws(PostgresError) -> Set<String> in
+            var unknown: Set<String> = []
+            for row in rows { unknown.insert(try row.value(at: 0)) }
+            return unknown
+        }
+    }
+
     /// When the next purchase in the queue becomes due, or became due; nil if there is none.
     ///
     /// - Parameter ranks: Only these, each of an app.

@@ -177,6 +177,19 @@ enum PurchaseStatements {
           and token_sha256 = sha256(convert_to($2, 'UTF8'))
         """)
 
+    static let unknown = Statement(
+        "purchase_unknown",
+        """
+        select input.purchase_token
+        from unnest($2::text[]) as input (purchase_token)
+        where not exists (
+          select
+          from subledger.google_purchase
+          where google_purchase.app = $1
+            and google_purchase.token_sha256 = sha256(convert_to(input.purchase_token, 'UTF8'))
+        )
+        """)
+
     static let pendingNotifications = Statement(
         "purchase_pending_notifications",
         """

@@ -2,11 +2,12 @@ import Encoding
 import Postgres
 import Subscriptions
 
-/// Gives access by hand and takes it back, by events like those of the stores.
+/// Gives access by hand and takes it back, by events like those of the stores; and seats of subscriptions, see
+/// ``claimSeat(of:for:in:receivedAt:)``.
 package struct GrantService: Sendable {
-    private let pool: PostgresPool
-    private let links: LinkService
-    private let appender: Appender
+    let pool: PostgresPool
+    let links: LinkService
+    let appender: Appender
 
     /// - Parameters:
     ///   - pool: Has the rights of `subledger_reader`.
@@ -110,12 +111,21 @@ package struct GrantService: Sendable {
         _ body: @Sendable (Standing?, Bool) async throws -> Outcome
     ) async throws -> Outcome {
         let link = Self.link(id, customerId)
+        return try await inTurn(of: link, in: stream) { placed in
+            try await body(try await standing(id, in: stream), placed.keys.isSuperset(of: link.links))
+        }
+    }
+
+    /// Runs the body with the links of the customer of a statement, while no other process states anything about customers of
+    /// the stream.
+    func inTurn<Value: Sendable>(
+        of link: LinkStatement, in stream: StreamKey, _ body: @Sendable (PlacedLinks) async throws -> Value
+    ) async throws -> Value {
         let policy = try await links.log.ownershipPolicy(of: stream.app)
         let result = try await links.log.withLinkClaims(of: link, in: stream, policy) {
-            (_, placed) async -> Result<Outcome, any Error> in
+            (_, placed) async -> Result<Value, any Error> in
             do {
-                return .success(
-                    try await body(try await standing(id, in: stream), placed.keys.isSuperset(of: link.links)))
+                return .success(try await body(placed))
             } catch {
                 return .failure(error)
             }

@@ -178,6 +178,7 @@ extension LogReader {
               from subledger.ownership
               where ownership.stream_id = stream_head.stream_id
                 and ownership.original_transaction_id = input.id
+                and ownership.reason <> 'seat'
                 and input.kind = 'subscription'
               union
               select customer_identity.customer_kind, customer_identity.customer_id, null
@@ -195,6 +196,7 @@ extension LogReader {
                   where checkpoint.stream_id = stream_head.stream_id
                 ), 0)
                 and event.kind = 'link'
+                and event.facts #>> '{link,basis}' is distinct from 'seat'
                 and event.facts #> '{link,links}' @> jsonb_build_array(jsonb_build_object(
                   case input.kind
                     when 'account' then 'appAccountToken'

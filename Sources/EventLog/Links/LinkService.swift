@@ -67,6 +67,34 @@ package struct LinkService: Sendable {
         return last
     }
 
+    /// Links keys of many customers of which the log has nothing yet, after one look at it. Safe to repeat, like
+    /// ``add(_:of:to:basis:handingIn:in:receivedAt:)``, which the others need.
+    ///
+    /// - Parameter links: Each with another key or customer.
+    /// - Returns: For each link, whether it was stated.
+    /// - Throws: ``ReadError``, ``AppendError``. Some of them may be stated.
+    package func addUnseen(
+        _ links: [(key: CustomerKey, backendCustomerId: String)], basis: LinkStatement.Basis, in stream: StreamKey,
+        receivedAt: Instant
+    ) async throws -> [Bool] {
+        guard basis.takes(under: try await log.ownershipPolicy(of: stream.app)) else {
+            return links.map { _ in false }
+        }
+        let seen = try await log.seen(links, in: stream)
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            var running = 0
+            for (place, link) in links.enumerated() where !seen.contains(place) {
+                // As many as share a commit.
+                if running >= Limits.batchEventsMax { _ = try await group.next() } else { running += 1 }
+                let statement = LinkStatement(
+                    backendCustomerId: link.backendCustomerId, links: [link.key], isComplete: false, basis: basis)
+                group.addTask { _ = try await append(statement, in: stream, receivedAt: receivedAt).get() }
+            }
+            try await group.waitForAll()
+        }
+        return links.indices.map { !seen.contains($0) }
+    }
+
     /// - Parameter tokens: The account tokens of the purchases that are handed in; nil if the fold alone decides.
     private func append(
         _ statement: LinkStatement, handingIn tokens: Set<CustomerKey>?, in stream: StreamKey, receivedAt: Instant

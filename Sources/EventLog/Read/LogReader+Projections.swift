@@ -79,6 +79,7 @@ extension LogReader {
               and stream.environment = $2
               and ownership.original_transaction_id = any ($3::text[])
               and ownership.customer_kind = 'link'
+              and ownership.reason <> 'seat'
               and ownership.starts_at <= $4
               and ownership.ends_at > $4
             """)

@@ -46,9 +46,13 @@ package struct HandInRequest: Sendable {
     /// Throws if purchases of a stream may not be stored. A source that knows the stream before it stores anything calls it
     /// with the sizes of what it will store.
     package let admit: @Sendable (StreamKey, _ bodyBytes: [Int]) throws -> Void
+    /// Throws if the customer may not take purchases, named by subscription, from another customer now. A source calls it
+    /// before it stores anything, as soon as it knows the ids.
+    package let admitMove: @Sendable (_ subscriptions: [String]) async throws -> Void
 
     package init(
         app: String, customerId: String?, body: JSONValue, isOfApp: Bool,
+        admitMove: @escaping @Sendable (_ subscriptions: [String]) async throws -> Void = { _ in },
         admit: @escaping @Sendable (StreamKey, _ bodyBytes: [Int]) throws -> Void
     ) {
         self.app = app
@@ -56,6 +60,7 @@ package struct HandInRequest: Sendable {
         self.body = body
         self.isOfApp = isOfApp
         self.admit = admit
+        self.admitMove = admitMove
     }
 }
 

@@ -44,7 +44,7 @@ extension ConsoleRoutes {
             logger.error("webhook keys failed", metadata: ["error": "\(problem)"])
             return ConsoleProblem(
                 .internalServerError, "Not done", "The webhook keys cannot be read or written: see the server log.")
-        case .unknownApp, .full, .noKeyFile, .noKey, .noSecret, .isForward:
+        case .unknownApp, .full, .requestKeyUsed, .noKeyFile, .noKey, .noSecret, .isForward:
             return ConsoleProblem(.conflict, "Not done", "\(refusal).")
         }
     }

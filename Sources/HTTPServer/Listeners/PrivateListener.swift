@@ -67,6 +67,7 @@ extension PrivateRoutes {
         }
         ImportRoutes(importer: handIns.imports).add(to: self)
         GrantRoutes(grants: handIns.grants, now: now).add(to: self)
+        SeatRoutes(grants: handIns.grants, now: now).add(to: self)
         EventRoutes(log: log).add(to: self)
         StreamRoutes(log: log, key: headKey, now: now).add(to: self)
         KeyRoutes(key: headKey).add(to: self)

@@ -36,6 +36,7 @@ enum MetricDescriptions {
 
         // Notifications and the log.
         "subledger_account_tokens_ignored_total": "Account tokens that identify no account.",
+        "subledger_seats_lost_total": "Customers who lost a seat, since there are fewer seats than claims.",
         "subledger_account_tokens_shared_total": "Account tokens that turned out to be of too many store accounts.",
         "subledger_append_queue_events": "Events that wait for the next commit.",
         "subledger_append_seconds": "Duration of batch transactions, failed ones included.",
@@ -71,6 +72,7 @@ enum MetricDescriptions {
         "subledger_projector_stalls_total": "Stalls of streams.",
 
         // Endpoints.
+        "subledger_endpoint_bodies_lost": "Notifications that were not passed on: their bodies are lost.",
         "subledger_endpoint_attempts_total": "Attempts to deliver a message to an endpoint.",
         "subledger_endpoint_oldest_undelivered_seconds": "Age of the oldest message that an endpoint has not got.",
         "subledger_endpoints_disabled": "Endpoints that were disabled because they failed or answered 410.",

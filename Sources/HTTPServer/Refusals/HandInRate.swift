@@ -4,12 +4,7 @@ import Encoding
 /// questions to a store and bytes on the disk. A request with many signed texts counts as several, since each text is verified
 /// and stored by itself.
 final class HandInRate: Sendable {
-    private struct Key: Hashable {
-        let app: String
-        let customerId: String
-    }
-
-    private let buckets = KeyedBuckets<Key>(
+    private let buckets = KeyedBuckets<CustomerOfApp>(
         perSecond: Limits.handInsPerSecond, capacity: Limits.handInBurstMax, keysMax: Limits.handInCustomersMax)
 
     /// Counts a request of a customer. Requests without one are not limited.
@@ -20,7 +15,7 @@ final class HandInRate: Sendable {
         _ customerId: String?, _ app: String, _ body: JSONValue, at now: ContinuousClock.Instant = .now
     ) throws(Problem) {
         guard let customerId else { return }
-        guard !buckets.admit(Key(app: app, customerId: customerId), as: Self.count(of: body), at: now) else { return }
+        guard !buckets.admit(CustomerOfApp(app, customerId), as: Self.count(of: body), at: now) else { return }
         throw Problem(
             .tooManyRequests, "too many hand-ins of this customer: at most \(Limits.handInsPerSecond) per second",
             field: "customerId", headers: [.retryAfter: "\(Limits.retryAfterSeconds)"])

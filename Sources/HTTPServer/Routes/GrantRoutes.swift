@@ -23,19 +23,9 @@ struct GrantRoutes: Sendable {
         }
     }
 
-    private func service(_ stream: StreamKey) throws(Problem) -> GrantService {
-        guard let grants else {
-            throw Problem(
-                .notImplemented,
-                "grants disabled: database user lacks role subledger_receiver, or database is read-only")
-        }
-        guard grants.accepts(stream.app) else { throw Problem(.notFound, "this app is not configured", field: "app") }
-        return grants
-    }
-
     private func give(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
         let stream = try RequestQuery(request).stream()
-        let grants = try service(stream)
+        let grants = try grants.accepting(stream)
         let customerId = try PathParameter.text("customerId", context)
         let id = try PathParameter.text("grantId", context)
         let receivedAt = now()
@@ -79,7 +69,7 @@ struct GrantRoutes: Sendable {
     private func revoke(_ request: Request, _ context: BasicRequestContext) async throws -> Response {
         let query = RequestQuery(request)
         let stream = try query.stream()
-        let grants = try service(stream)
+        let grants = try grants.accepting(stream)
         guard let reason = try query.text("reason") else {
             throw RequestQuery.Malformed(problem: "reason is missing", field: "reason")
         }
@@ -105,5 +95,18 @@ struct GrantRoutes: Sendable {
             throw RequestQuery.Malformed(problem: "no product of the app gives this entitlement", field: "entitlement")
         case .unknownGrant: throw Problem(.notFound, "the customer has no such grant", field: "grantId")
         }
+    }
+}
+
+extension GrantService? {
+    /// The service, if it gives access in a stream.
+    func accepting(_ stream: StreamKey) throws(Problem) -> GrantService {
+        guard let self else {
+            throw Problem(
+                .notImplemented,
+                "grants disabled: database user lacks role subledger_receiver, or database is read-only")
+        }
+        guard self.accepts(stream.app) else { throw Problem(.notFound, "this app is not configured", field: "app") }
+        return self
     }
 }

@@ -31,6 +31,7 @@ struct HandInRoutes: Sendable {
     private let transactions: Way
     private let googlePurchases: Way
     private let bodies = BodyReader()
+    private let moves = MoveRate()
 
     init(sources: HandInSources, purchases: PurchaseReader, log: LogReader) {
         self.sources = sources
@@ -99,7 +100,8 @@ struct HandInRoutes: Sendable {
                 try way.rate.admit(customerId, app, json)
                 let result = try await source.handIn(
                     HandInRequest(
-                        app: app, customerId: customerId, body: json, isOfApp: AppUser.current != nil
+                        app: app, customerId: customerId, body: json, isOfApp: AppUser.current != nil,
+                        admitMove: { ids in try await admitMove(of: ids, to: customerId, app) }
                     ) { stream, sizes in
                         try granted.check(stream.environment)
                         try way.localStreams.admit(stream, sizes)
@@ -114,6 +116,13 @@ struct HandInRoutes: Sendable {
         } catch let refusal as HandInRefusal {
             throw Problem(refusal)
         }
+    }
+
+    private func admitMove(of ids: [String], to customerId: String?, _ app: String) async throws {
+        guard let customerId, !ids.isEmpty else { return }
+        let owners = try await purchases.subscriptions.otherOwners(
+            of: ids, than: customerId, app: app, at: purchases.now())
+        for owner in owners { try moves.admit(owner.purchases, of: owner.customerId, to: customerId, app) }
     }
 
     private func find(_ request: Request, _ context: BasicRequestContext) async throws -> Response {

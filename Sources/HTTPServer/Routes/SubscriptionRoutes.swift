@@ -19,6 +19,7 @@ struct SubscriptionRoutes: Sendable {
                     checks.write(to: &writer)
                 }
                 writer.member("coveredSince", found.coveredSince)
+                writeSeats(of: found, to: &writer)
                 if !found.writes.isEmpty {
                     writer.key("writes")
                     writer.array(found.writes) { $1.write(to: &$0) }
@@ -38,11 +39,34 @@ struct SubscriptionRoutes: Sendable {
         }
     }
 
-    /// Writes what cannot be used of the subscription because of other subscriptions, or because a product is not
-    /// configured; nothing if there is none.
+    /// Writes the seats as last reported, and who has one by what a backend stated; nothing if there are none.
+    private func writeSeats(of found: SubscriptionReader.Found, to writer: inout JSONWriter) {
+        guard let number = found.subscription.seats else { return }
+        writer.key("seats")
+        writer.object { writer in
+            writer.member("number", number)
+            writer.key("claims")
+            writer.array(found.seats.standing) { writer, claim in
+                writer.object { writer in
+                    writer.member("customerId", claim.customer.id.text)
+                    writer.member("claimedAt", claim.claimedAt)
+                    writer.member("hasSeat", claim.since != nil)
+                    writer.member("position", claim.position)
+                }
+            }
+        }
+    }
+
+    /// Writes what cannot be used of the subscription because of other subscriptions, because a product is not configured, or
+    /// because there are fewer seats than claims; nothing if there is none.
     private func writeDefects(of found: SubscriptionReader.Found, to writer: inout JSONWriter) {
         let gaps = found.subscription.transactions.filter { $0.gap != nil }
-        guard !found.sharedAccountTokens.isEmpty || !gaps.isEmpty else { return }
+        let waiting = found.seats.waiting.map { claim in
+            Defect(
+                path: "seats", problem: "is claimed by more customers than there are seats: the newest have none",
+                member: "customerId", value: claim.customer.id.text)
+        }
+        guard !found.sharedAccountTokens.isEmpty || !gaps.isEmpty || !waiting.isEmpty else { return }
         let tokens = found.sharedAccountTokens.map { token in
             Defect(
                 path: "appAccountToken", problem: "is shared by too many store accounts, and identifies no customer",
@@ -55,7 +79,7 @@ struct SubscriptionRoutes: Sendable {
         }
         var seen: Set<String> = []
         writer.key("defects")
-        writer.array((tokens + products).filter { seen.insert("\($0.problem) \($0.value ?? "")").inserted }) {
+        writer.array((tokens + products + waiting).filter { seen.insert("\($0.problem) \($0.value ?? "")").inserted }) {
             writer, defect in
             writer.object { writer in
                 writer.member("path", defect.path)

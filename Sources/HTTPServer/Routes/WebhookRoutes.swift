@@ -8,7 +8,7 @@ import Subscriptions
 ///
 /// `GET /webhooks` lists them, `POST /webhooks` adds one, `GET /webhooks/{id}` returns one with its latest attempts, and
 /// `POST /webhooks/{id}/…` tests, disables, enables, replays and rotates. `GET /webhooks/keys` has the public keys with
-/// which receivers verify.
+/// which receivers verify. A request with an `Idempotency-Key` that adds an endpoint or a key adds it once.
 package struct WebhookRoutes: Sendable {
     private let admin: EndpointAdmin
     private let bodies = BodyReader()
@@ -25,8 +25,9 @@ package struct WebhookRoutes: Sendable {
                 writer.array(keys) { $0.value($1) }
             }
         }
-        routes.webhooks.post("/webhooks/keys/rotate") { _, _ in
-            let key = try refusing { () throws(EndpointRefusal) in try admin.rotateServerKey() }
+        routes.webhooks.post("/webhooks/keys/rotate") { request, _ in
+            let repeatable = try Self.repeatable(request)
+            let key = try refusing { () throws(EndpointRefusal) in try admin.rotateServerKey(repeatable) }
             return JSONResponse.json(.ok) { $0.member("key", key) }
         }
         routes.webhooks.get("/webhooks") { _, _ in
@@ -45,16 +46,19 @@ package struct WebhookRoutes: Sendable {
         routes.webhooks.post("/webhooks/:id/enable") { _, context in
             Self.response(try await refusing(context) { id throws(EndpointRefusal) in try await admin.enable(id) })
         }
-        routes.webhooks.post("/webhooks/:id/rotate") { _, context in
-            let key = try await refusing(context) { id throws(EndpointRefusal) in try await admin.rotate(id) }
+        routes.webhooks.post("/webhooks/:id/rotate") { request, context in
+            let repeatable = try Self.repeatable(request)
+            let key = try await refusing(context) { id throws(EndpointRefusal) in try await admin.rotate(id, repeatable)
+            }
             return JSONResponse.json(.ok) { $0.member("key", key) }
         }
         routes.webhooks.post("/webhooks/:id/replay") { request, context in try await replay(request, context) }
     }
 
     private func add(_ request: Request) async throws -> Response {
+        let repeatable = try Self.repeatable(request)
         let wish = try await bodies.withJSON(of: request) { json in try Self.wish(json) }
-        let added = try await refusing { () async throws(EndpointRefusal) in try await admin.add(wish) }
+        let added = try await refusing { () async throws(EndpointRefusal) in try await admin.add(wish, repeatable) }
         var response = JSONResponse.json(.created) { writer in
             writer.key("endpoint")
             added.status.write(to: &writer)
@@ -62,6 +66,10 @@ package struct WebhookRoutes: Sendable {
         }
         response.headers[.location] = "/webhooks/\(added.status.endpoint.id)"
         return response
+    }
+
+    private static func repeatable(_ request: Request) throws -> RepeatableRequest? {
+        try IdempotencyKey.of(request).map { RepeatableRequest(key: $0) }
     }
 
     private static func wish(_ json: JSONValue) throws -> EndpointAdmin.Wish {
@@ -166,6 +174,7 @@ package struct WebhookRoutes: Sendable {
         case .unknownApp: Problem(.unprocessableContent, refusal.description, field: "app")
         case .malformed(let problem, let field): RequestQuery.Malformed(problem: problem, field: field)
         case .full, .noSecret, .isForward, .noKey: Problem(.conflict, refusal.description)
+        case .requestKeyUsed: Problem(.unprocessableContent, refusal.description, field: IdempotencyKey.name)
         case .noKeyFile: Problem(.notImplemented, refusal.description)
         // The file's name is for the operator's log.
         case .keys: Problem(.internalServerError, "the webhook keys cannot be read or written: see the server log")

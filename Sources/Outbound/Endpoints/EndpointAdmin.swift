@@ -49,7 +49,11 @@ package struct EndpointAdmin: Sendable {
 
     // MARK: Adding
 
-    package func add(_ wish: Wish) async throws(EndpointRefusal) -> Added {
+    /// Adds an endpoint.
+    ///
+    /// - Parameter request: What a repeated request has, too: it gets the endpoint that the first one added. Nil for one that
+    ///   adds another endpoint each time.
+    package func add(_ wish: Wish, _ request: RepeatableRequest? = nil) async throws(EndpointRefusal) -> Added {
         do throws(EndpointURL.Malformed) {
             _ = try EndpointURL(wish.url, allowsPrivate: settings.allowsPrivate)
         } catch {
@@ -67,8 +71,18 @@ package struct EndpointAdmin: Sendable {
             guard try await reading({ () async throws(ReadError) in try await store.hasStream(of: wish.stream.app) })
             else { throw .unknownApp }
         }
-        var random = SystemRandomNumberGenerator()
-        let id = Endpoint.makeId(using: &random)
+        let id: String
+        if let request {
+            id = request.id(of: wish)
+            let all = try await reading({ () async throws(ReadError) in try await store.list() })
+            if let known = all.first(where: { $0.endpoint.id.hasPrefix(request.idPrefix) }) {
+                guard known.endpoint.id == id else { throw .requestKeyUsed }
+                return Added(status: known, key: try makeKey(of: known.endpoint))
+            }
+        } else {
+            var random = SystemRandomNumberGenerator()
+            id = Endpoint.makeId(using: &random)
+        }
         let endpoint = Endpoint(
             id: id, purpose: .changes, stream: wish.stream, url: wish.url, kinds: wish.kinds,
             signature: wish.signature, createdAt: now())
@@ -85,7 +99,7 @@ package struct EndpointAdmin: Sendable {
         let now = now()
         do throws(WebhookKeyFile.Problem) {
             if endpoint.signature == .v1 {
-                return try keyFile.change { $0.rotate(endpoint.id, at: now) }
+                return try keyFile.change { $0.secret(ofNew: endpoint.id, at: now) }
             }
             try keyFile.createServerKey(at: now)
             return try keyFile.read().published(at: now).first ?? ""
@@ -161,21 +175,28 @@ package struct EndpointAdmin: Sendable {
 
     /// Replaces the secret of an endpoint; the old one also signs for a day.
     ///
+    /// - Parameter request: See ``WebhookKeys/rotate(_:at:request:)``.
     /// - Returns: The new secret.
-    package func rotate(_ id: String) async throws(EndpointRefusal) -> String {
-        let endpoint = try await find(id).endpoint
-        guard endpoint.signature == .v1 else { throw .noSecret }
-        return try makeKey(of: endpoint)
+    package func rotate(_ id: String, _ request: RepeatableRequest? = nil) async throws(EndpointRefusal) -> String {
+        guard try await find(id).endpoint.signature == .v1 else { throw .noSecret }
+        guard let keyFile else { throw .noKeyFile }
+        let now = now()
+        do throws(WebhookKeyFile.Problem) {
+            return try keyFile.change { $0.rotate(id, at: now, request: request) }
+        } catch {
+            throw .keys(error)
+        }
     }
 
     /// Replaces the key of the server; the old one also signs for a day.
     ///
+    /// - Parameter request: See ``WebhookKeys/rotate(_:at:request:)``.
     /// - Returns: The new public key.
-    package func rotateServerKey() throws(EndpointRefusal) -> String {
+    package func rotateServerKey(_ request: RepeatableRequest? = nil) throws(EndpointRefusal) -> String {
         guard let keyFile else { throw .noKeyFile }
         let now = now()
         do throws(WebhookKeyFile.Problem) {
-            return try keyFile.change { $0.rotateServer(at: now) } ?? ""
+            return try keyFile.change { $0.rotateServer(at: now, request: request) } ?? ""
         } catch {
             throw .keys(error)
         }
@@ -242,6 +263,8 @@ package enum EndpointRefusal: Error, Sendable, CustomStringConvertible {
     /// What was asked for is not valid; `field` is the name of its part.
     case malformed(String, field: String)
     case full
+    /// The idempotency key is of a request for another endpoint.
+    case requestKeyUsed
     case noKeyFile
     case noKey
     /// The endpoint is signed for with the key of the server.
@@ -257,6 +280,7 @@ package enum EndpointRefusal: Error, Sendable, CustomStringConvertible {
         case .unknownApp: "no such app: it is not configured here, and has no events"
         case .malformed(let problem, _): problem
         case .full: "there are \(Limits.endpointsMax) endpoints already"
+        case .requestKeyUsed: "the key is of another request: expected a new one for a new request"
         case .noKeyFile: "no file for webhook keys is configured: set --webhook-keys or SUBLEDGER_WEBHOOK_KEYS"
         case .noKey: "no key signs for the endpoint on this machine: see SUBLEDGER_WEBHOOK_KEYS"
         case .noSecret: "the endpoint has no secret of its own: the key of the server signs for it"

@@ -102,10 +102,15 @@ package struct DeliveryLines: Sendable {
     /// Whether a message can be sent now.
     package func isDue(at now: Instant) -> Bool { !ready.isEmpty || timed.last.map { $0.at <= now } ?? false }
 
+    /// The messages that are kept in memory: those that are open, and those that are recorded as waiting.
+    package var heldCount: Int { open.count + recordedCount }
+
     /// Whether more of the feed may be read.
-    package var hasRoom: Bool {
+    ///
+    /// - Parameter heldMax: Most messages that are kept. What was kept before stays, even if it is more.
+    package func hasRoom(heldMax: Int = .max) -> Bool {
         open.count < Limits.readAheadMax && waitingLineCount < Limits.waitingLinesMax
-            && recordedCount < Limits.waitingMax
+            && recordedCount < Limits.waitingMax && heldCount < heldMax
     }
 
     // MARK: What arrives

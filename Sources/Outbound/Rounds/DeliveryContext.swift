@@ -17,6 +17,8 @@ struct DeliveryContext: Sendable {
     let keyFile: WebhookKeyFile?
     /// How many bytes of messages an endpoint may read ahead.
     let aheadBytesMax: @Sendable () -> Int
+    /// How many messages an endpoint may keep in memory, without their bodies.
+    let heldMax: @Sendable () -> Int
     /// Whether this process leads a stream. Renews the lead.
     let leads: @Sendable (Int32) async throws(ReadError) -> Bool
     let logger: Logger

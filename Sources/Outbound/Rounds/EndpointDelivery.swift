@@ -80,13 +80,22 @@ actor EndpointDelivery<Source: MessageSource> {
         }
     }
 
+    private var hasRoom: Bool { lines.hasRoom(heldMax: context.heldMax()) }
+
+    /// How many messages are read next.
+    private var pageMax: Int {
+        min(
+            ahead.pageMax(context.aheadBytesMax()),
+            max(Limits.pageMin, context.heldMax() - lines.heldCount))
+    }
+
     private func readAhead() async throws(ReadError) {
-        while hasMore, lines.hasRoom {
+        while hasMore, hasRoom {
             hasMore = false
             let before = lines.readThrough
             let page: MessagePage
             do throws(ReadError) {
-                page = try await source.page(after: before, limit: ahead.pageMax(context.aheadBytesMax()))
+                page = try await source.page(after: before, limit: pageMax)
             } catch {
                 hasMore = true
                 throw error
@@ -125,7 +134,7 @@ actor EndpointDelivery<Source: MessageSource> {
                 try? await context.clock.sleep(context.clock.now() + Limits.failurePause)
             }
             next = failure != nil || isPaused || flights > flightsMax ? nil : lines.next(at: now)
-            if hasMore, lines.hasRoom, lines.openCount <= Limits.readAheadMax / 2 { wakeUp.wake() }
+            if hasMore, hasRoom, lines.openCount <= Limits.readAheadMax / 2 { wakeUp.wake() }
         }
         flights -= 1
         wakeUp.wake()
@@ -305,7 +314,7 @@ actor EndpointDelivery<Source: MessageSource> {
     }
 
     private func pause(until instant: ContinuousClock.Instant) async {
-        if hasMore, lines.hasRoom { return await Task.yield() }
+        if hasMore, hasRoom { return await Task.yield() }
         let timer = Task { [context, wakeUp] in
             try? await context.clock.sleep(instant)
             if !Task.isCancelled { wakeUp.wake() }

@@ -37,12 +37,14 @@ package final class OutboundDelivery: Sendable {
     ///   - leadership: For endpoints.
     ///   - forwards: The endpoints to which notifications are passed on.
     ///   - keyFile: Nil if no key is configured: messages that need one fail.
+    ///   - heldMax: Messages that all endpoints together keep in memory.
     ///   - random: Returns numbers from 0 up to but excluding 1, for the pauses after failures.
     package init(
         pool: PostgresPool, archive: BodyArchive = .none, changes: ChangeReader, changeSignal: ChangeSignal,
         eventSignal: ChangeSignal,
         leadership: StreamLeadership, forwards: [Forward] = [], keyFile: WebhookKeyFile?,
         settings: EndpointClientSettings, clock: StoreClock, plan: RetryPlan = .standard,
+        heldMax: Int = Limits.heldMax,
         random: @escaping @Sendable () -> Double = { Double.random(in: 0..<1) },
         metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
     ) {
@@ -61,6 +63,7 @@ package final class OutboundDelivery: Sendable {
             record: log, clock: clock, plan: plan, random: random, limit: FlightLimit(),
             metrics: OutboundMetrics(factory: factory), keyFile: keyFile,
             aheadBytesMax: { Limits.aheadBytesMax / max(1, running.count) },
+            heldMax: { max(1, heldMax / max(1, running.count)) },
             leads: { streamId throws(ReadError) in try await leadership.lead([streamId]).contains(streamId) },
             logger: logger)
     }

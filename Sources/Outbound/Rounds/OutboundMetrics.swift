@@ -8,6 +8,7 @@ struct OutboundMetrics: Sendable {
     private let oldest: Gauge
     private let disabled: Gauge
     private let failing: Gauge
+    private let lost: Gauge
 
     init(factory: any MetricsFactory) {
         attempts = CounterTable(
@@ -17,7 +18,8 @@ struct OutboundMetrics: Sendable {
         oldest = Gauge(label: "subledger_endpoint_oldest_undelivered_seconds", factory: factory)
         disabled = Gauge(label: "subledger_endpoints_disabled", factory: factory)
         failing = Gauge(label: "subledger_endpoints_failing", factory: factory)
-        for gauge in [oldest, disabled, failing] { gauge.record(0) }
+        lost = Gauge(label: "subledger_endpoint_bodies_lost", factory: factory)
+        for gauge in [oldest, disabled, failing, lost] { gauge.record(0) }
     }
 
     func note(_ outcome: AttemptOutcome.Class, of purpose: Endpoint.Purpose) {
@@ -28,5 +30,6 @@ struct OutboundMetrics: Sendable {
         oldest.record(figures.oldest.map { max(0, Double($0.duration(to: now) / .milliseconds(1)) / 1000) } ?? 0)
         disabled.record(figures.disabled)
         failing.record(figures.failing)
+        lost.record(figures.lost)
     }
 }

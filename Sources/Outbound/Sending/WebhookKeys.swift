@@ -10,11 +10,12 @@ import Synchronization
 /// ```
 ///
 /// Keys are never in the database, and only this file's owner may read it. Each list has the newest key first; one with
-/// `until` was replaced, and signs until then.
+/// `until` was replaced, and signs until then. `request` is a digest of the idempotency key of the request that made it.
 package struct WebhookKeys: Sendable, Codable {
     struct Entry: Sendable, Codable {
         let key: String
         var until: String?
+        var request: String?
 
         func isValid(at now: Instant) -> Bool {
             guard let until else { return true }
@@ -24,6 +25,8 @@ package struct WebhookKeys: Sendable, Codable {
 
     var server: [Entry] = []
     var endpoints: [String: [Entry]] = [:]
+
+    package init() {}
 
     fileprivate func entries(of endpoint: Endpoint) -> [Entry] {
         switch endpoint.signature {
@@ -41,26 +44,48 @@ package struct WebhookKeys: Sendable, Codable {
 
     /// Adds a secret of an endpoint, or replaces it: the one before signs for ``Limits/rotationTime``.
     ///
-    /// - Returns: The new secret.
-    package mutating func rotate(_ id: String, at now: Instant) -> String {
+    /// - Parameter request: What a repeated request has, too: it replaces nothing.
+    /// - Returns: The new secret, or the one that the first request made.
+    package mutating func rotate(_ id: String, at now: Instant, request: RepeatableRequest? = nil) -> String {
+        let entries = endpoints[id] ?? []
+        if let known = Self.key(of: request, among: entries, now) { return known }
         let key = SigningKey.makeShared().text
-        endpoints[id] = Self.rotated(endpoints[id] ?? [], key, now)
+        endpoints[id] = Self.rotated(entries, key, now, request)
         return key
+    }
+
+    /// The secret of an endpoint that is about to be added. A request that is repeated finds that of the first one.
+    package mutating func secret(ofNew id: String, at now: Instant) -> String {
+        endpoints[id]?.first { $0.until == nil }?.key ?? rotate(id, at: now)
     }
 
     /// Replaces the key of the server.
     ///
-    /// - Returns: The new public key.
-    package mutating func rotateServer(at now: Instant) -> String? {
+    /// - Parameter request: See ``rotate(_:at:request:)``.
+    /// - Returns: The new public key, or the one that the first request made.
+    package mutating func rotateServer(at now: Instant, request: RepeatableRequest? = nil) -> String? {
+        if let known = Self.key(of: request, among: server, now) {
+            return (try? SigningKey(known))?.verificationKey.publicText
+        }
         let key = SigningKey.makeEd25519()
-        server = Self.rotated(server, key.text, now)
+        server = Self.rotated(server, key.text, now, request)
         return key.verificationKey.publicText
     }
 
-    private static func rotated(_ entries: [Entry], _ key: String, _ now: Instant) -> [Entry] {
+    /// The key that a request made; nil if it made none, or if that signs no longer.
+    private static func key(of request: RepeatableRequest?, among entries: [Entry], _ now: Instant) -> String? {
+        guard let digest = request?.digest else { return nil }
+        return entries.first { $0.request == digest && $0.isValid(at: now) }?.key
+    }
+
+    private static func rotated(
+        _ entries: [Entry], _ key: String, _ now: Instant, _ request: RepeatableRequest?
+    ) -> [Entry] {
         let until = now.advanced(by: Limits.rotationTime).description
-        return [Entry(key: key)]
-            + entries.filter { $0.isValid(at: now) }.map { Entry(key: $0.key, until: $0.until ?? until) }
+        return [Entry(key: key, request: request?.digest)]
+            + entries.filter { $0.isValid(at: now) }.map { entry in
+                Entry(key: entry.key, until: entry.until ?? until, request: entry.request)
+            }
     }
 
     /// Whether every key can be read.

@@ -22,6 +22,8 @@ extension PurchaseOrder {
         if var history = fields.object("orderHistory") {
             refunds = Self.refunds(&history)
             fields.add(history)
+        } else {
+            readRefundWithoutHistory(&fields)
         }
         for var line in fields.objects("lineItems", limit: Limits.itemsMax) {
             defer { fields.add(line) }
@@ -41,6 +43,21 @@ extension PurchaseOrder {
                 line.add(details)
             }
             items.append(item)
+        }
+    }
+
+    /// The state says that money was paid back, and no history says how much.
+    private mutating func readRefundWithoutHistory(_ fields: inout JSONFields) {
+        switch stateName {
+        case Self.refunded:
+            guard let total, total > 0, let lastEventAt = fields.instant("lastEventTime") else {
+                fields.note("orderHistory", "is missing, although the order was refunded")
+                return
+            }
+            refunds = [Refund(at: lastEventAt, amount: total)]
+        case Self.partiallyRefunded:
+            fields.note("orderHistory", "is missing, although the order was refunded in part")
+        default: break
         }
     }
 

@@ -115,6 +115,8 @@ extension PurchaseSnapshot.Item {
         if var change = plan.object("priceChangeDetails") {
             newPriceState = change.name("priceChangeState", without: "")
             change.note(newPriceState, of: .priceChangeState)
+            newPriceMode = change.name("priceChangeMode", without: "")
+            change.note(newPriceMode, of: .priceChangeMode)
             newPrice = change.amount("newPrice")
             plan.add(change)
         }

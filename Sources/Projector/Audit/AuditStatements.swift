@@ -56,6 +56,7 @@ enum AuditStatements {
           || jsonb_path_query_array(event.facts, '$.renewals[*].originalTransactionId')
           || jsonb_path_query_array(event.facts, '$.accountDeletions[*].originalTransactionId')
           || jsonb_path_query_array(event.facts, '$.erasure.subscriptions[*]')
+          || jsonb_path_query_array(event.facts, '$.seat.originalTransactionId')
           || jsonb_path_query_array(event.facts, '$.purchases[*].purchaseToken')
           || jsonb_path_query_array(event.facts, '$.purchases[*].linkedPurchaseToken')
         """

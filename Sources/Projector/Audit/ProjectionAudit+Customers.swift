@@ -132,7 +132,8 @@ enum CustomerAuditStatements {
               when 'appTransactionId' then 'app_transaction'
               else 'subscription'
             end as kind,
-            entry.value as id, case when entry.value not like 'grant:%' then replaced_position end as replaced_position,
+            entry.value as id,
+            case when entry.value not like 'grant:%' and basis <> 'seat' then replaced_position end as replaced_position,
             basis
           from stated
           cross join jsonb_array_elements(links) as link

@@ -137,7 +137,8 @@ enum ChangeStatements {
           ))
         """)
 
-    /// The condition that an interval has a start lets the statement use the index of the few that have one.
+    /// The condition that an interval has a start lets the statement use the index of the few that have one. Of seats, the end
+    /// counts as well: nobody else's interval need begin there.
     private static let newlyOwned: SQL = """
         select original_transaction_id
         from subledger.ownership
@@ -145,6 +146,13 @@ enum ChangeStatements {
           and starts_at > $2
           and starts_at <= $3
           and starts_at > '-infinity'
+        union
+        select original_transaction_id
+        from subledger.ownership
+        where stream_id = $1
+          and reason = 'seat'
+          and ends_at > $2
+          and ends_at <= $3
         """
 
     static let next = Statement(

@@ -17,6 +17,14 @@ struct CustomerFold {
         let old: [Ownership]
         let new: [Ownership]
         let cause: Change.Cause
+
+        /// The number of customers who had a seat and have none any more, since there are fewer seats than claims.
+        var lostSeats: Int {
+            let held = old.filter { $0.reason == .seat && $0.until == .latest }
+            guard !held.isEmpty else { return 0 }
+            let waiting = Set(SeatClaims(of: facts).waiting.map(\.customer))
+            return held.filter { waiting.contains($0.owner) }.count
+        }
     }
 
     /// What a batch changed.

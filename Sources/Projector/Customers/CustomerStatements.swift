@@ -153,7 +153,7 @@ enum CustomerStatements {
         """)
 
     /// Ends the links of some customers, each at the position of its new complete statement, and returns the links that
-    /// it ended. Grants are no links of the backend's, and stay.
+    /// it ended. Grants and seats are no links of the backend's, and stay.
     static let replaceLinks = Statement(
         "customer_replace_links",
         """
@@ -164,6 +164,7 @@ enum CustomerStatements {
           and customer_link.backend_customer_id = input.backend_customer_id
           and customer_link.replaced_position is null
           and customer_link.id not like 'grant:%'
+          and customer_link.basis <> 'seat'
         returning customer_link.backend_customer_id, customer_link.kind, customer_link.id
         """)
 

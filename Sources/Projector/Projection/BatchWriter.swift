@@ -11,6 +11,8 @@ struct BatchWriter: Sendable {
     let now: @Sendable () -> Instant
     /// See ``StreamProjector/onSharedTokens``.
     let onSharedTokens: @Sendable (Int) -> Void
+    /// See ``StreamProjector/onLostSeats``.
+    var onLostSeats: @Sendable (Int) -> Void = { _ in }
     /// See ``StreamProjector/onNotices``.
     let onNotices: @Sendable ([CustomerNotice]) -> Void
     /// See ``StreamProjector/onGaps``.
@@ -63,7 +65,8 @@ struct BatchWriter: Sendable {
                 Written(
                     checkpoint: try await move(
                         expected, to: batch.position, by: expected.rowProducts, connection),
-                    newlySharedTokens: applied.newlySharedTokens))
+                    newlySharedTokens: applied.newlySharedTokens,
+                    lostSeats: applied.moved.reduce(0) { $0 + $1.lostSeats }))
         }
         if case .success(.some) = written, tables == .live {
             if !batch.notices.isEmpty { onNotices(batch.notices) }
@@ -76,12 +79,14 @@ struct BatchWriter: Sendable {
     private struct Written: Sendable {
         let checkpoint: Checkpoint
         let newlySharedTokens: Int
+        var lostSeats = 0
     }
 
-    /// Reports the newly shared tokens of a committed transaction.
+    /// Reports the newly shared tokens and the lost seats of a committed transaction.
     private func report(_ written: ProjectionOutcome<Written?>) -> ProjectionOutcome<Checkpoint?> {
         written.map { written in
             if let written, written.newlySharedTokens > 0 { onSharedTokens(written.newlySharedTokens) }
+            if let written, written.lostSeats > 0, tables == .live { onLostSeats(written.lostSeats) }
             return written?.checkpoint
         }
     }

@@ -291,7 +291,7 @@ enum ProjectionStatements {
           in_app_ownership_type, promotional_offer_id, offer_code_ref_name, app_account_token, type, revocation_type,
           revocation_percentage, offer_type, offer_identifier, offer_discount_type, offer_period, storefront,
           storefront_id, transaction_reason, price, currency, app_transaction_id, previous_original_transaction_id,
-          billing_plan_type, refunded_price, tax, developer_revenue
+          billing_plan_type, refunded_price, tax, developer_revenue, plan_price
         )
         from stdin (format binary)
         """)

@@ -271,6 +271,14 @@ package struct Projector: Sendable {
                         "stream.app": "\(app)", "stream.environment": "\(environment)", "count": "\(count)",
                     ])
             },
+            onLostSeats: { [logger, metrics] count in
+                metrics.lostSeats.increment(by: count)
+                logger.warning(
+                    "fewer seats than claims: newest claims lost theirs",
+                    metadata: [
+                        "stream.app": "\(app)", "stream.environment": "\(environment)", "count": "\(count)",
+                    ])
+            },
             onNotices: { [logger, metrics] notices in
                 for notice in notices {
                     metrics.notices[notice.kind]?.increment()

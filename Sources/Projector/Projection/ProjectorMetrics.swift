@@ -9,6 +9,8 @@ struct ProjectorMetrics: Sendable {
     let failures = Counter(label: "subledger_projector_failures_total")
     /// Account tokens that turned out to be shared by more store accounts than the app's rules allow.
     let sharedTokens = Counter(label: "subledger_account_tokens_shared_total")
+    /// Customers who lost a seat of a subscription, since there are fewer seats than claims.
+    let lostSeats = Counter(label: "subledger_seats_lost_total")
     /// What events say about customers besides their facts, by kind.
     let notices = Dictionary(
         uniqueKeysWithValues: CustomerNotice.Kind.allCases.map { kind in

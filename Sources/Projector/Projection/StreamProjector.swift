@@ -16,6 +16,9 @@ struct StreamProjector: Sendable {
     /// Called with the number of account tokens that are shared by too many store accounts from now on, after each
     /// commit that found some.
     var onSharedTokens: @Sendable (Int) -> Void = { _ in }
+    /// Called with the number of customers who lost a seat, since there are fewer seats than claims, after each commit that
+    /// found some.
+    var onLostSeats: @Sendable (Int) -> Void = { _ in }
     /// Called with what events say about customers besides their facts, after the commit of each batch that has some.
     var onNotices: @Sendable ([CustomerNotice]) -> Void = { _ in }
     /// Called with the products whose purchases need what their configuration does not say, after the commit of each batch
@@ -99,14 +102,14 @@ struct StreamProjector: Sendable {
     private var writer: BatchWriter {
         BatchWriter(
             pool: pool, streamId: streamId, tables: tables, now: now, onSharedTokens: onSharedTokens,
-            onNotices: onNotices, onGaps: onGaps)
+            onLostSeats: onLostSeats, onNotices: onNotices, onGaps: onGaps)
     }
 }
 
 /// The position up to which a stream is folded, and what its rows were computed with.
 struct Checkpoint: Sendable, Hashable {
     /// The version of this release. It changes in every release in which equal facts give different rows.
-    static let projectionVersion: Int32 = 17
+    static let projectionVersion: Int32 = 18
 
     var position: Int64 = 0
     /// The configured products that the rows were computed with, byte for byte as ``configured`` was then.

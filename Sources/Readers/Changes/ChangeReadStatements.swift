@@ -92,6 +92,7 @@ enum ChangeReadStatements {
             where stream_id = $1
               and customer_kind = customer.kind
               and customer_id = customer.id
+              and reason <> 'seat'
           ) as own
         ) as numbered
         where place <= $4

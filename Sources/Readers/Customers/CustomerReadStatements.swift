@@ -144,6 +144,7 @@ enum CustomerReadStatements {
           where stream_id = $1
             and customer_kind = $2
             and customer_id = $3
+            and reason <> 'seat'
         ) as own
         where (kind collate "C", id collate "C") > ($4, $5)
         order by kind collate "C", id collate "C"
@@ -163,6 +164,7 @@ enum CustomerReadStatements {
           on next.stream_id = ownership.stream_id
           and next.original_transaction_id = ownership.original_transaction_id
           and next.starts_at = ownership.ends_at
+          and 'seat' not in (ownership.reason, next.reason)
         where ownership.stream_id = $1
           and ownership.customer_kind = $2
           and ownership.customer_id = $3
@@ -217,7 +219,8 @@ enum CustomerReadStatements {
 
     /// All that is known around some keys in a stream, in rows whose first column says what they are:
     /// - `key`: a key that was ever tied to one of the given keys, directly or through other keys; with the facts of a
-    ///   subscription. Account tokens that are shared today tie nothing.
+    ///   subscription. Account tokens that are shared today tie nothing, and a subscription leads to none of those who have
+    ///   its seats.
     /// - `token`: one of those keys, an account token that too many store accounts share today.
     /// - `link`: a link of one of those customers, by the events received until `$4`.
     /// - `skip`: a skipped event about one of those subscriptions that was received until then.
@@ -248,6 +251,7 @@ enum CustomerReadStatements {
             where customer_link.stream_id = $1
               and customer_link.kind = reached.kind
               and customer_link.id = reached.id
+              and customer_link.basis <> 'seat'
           ) as tied
         )
         select 'key' as part, reached.kind, reached.id, subscription.facts, null::bigint as position,

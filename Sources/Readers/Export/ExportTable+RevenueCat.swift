@@ -148,6 +148,7 @@ extension ExportStatements {
             where stream_id = $1
               and original_transaction_id = part.id
               and ends_at = 'infinity'
+              and reason <> 'seat'
             order by starts_at, customer_kind, customer_id
             limit 1
           ) as owner on true

@@ -18,6 +18,8 @@ package struct SubscriptionReader: Sendable {
         /// The position of the last event about the subscription.
         package let position: Int64
         package let subscription: Subscription
+        /// The seats that a backend gave to its customers.
+        package let seats: SeatClaims
         /// Nil if the store was not asked about the subscription and will not be.
         package let checks: SubscriptionChecks?
         /// The account tokens of its purchases that too many store accounts share, in order.
@@ -65,9 +67,68 @@ package struct SubscriptionReader: Sendable {
               and ownership.original_transaction_id = coalesce(subscription.part_of, input.id)
               and ownership.customer_kind = 'link'
               and ownership.customer_id = $4
+              and ownership.reason <> 'seat'
               and ownership.starts_at <= $5
               and ownership.ends_at > $5
           )
+        """)
+
+    /// A customer of the backend, and how many purchases it owns in the environment.
+    package struct Owner: Sendable, Hashable {
+        package let customerId: String
+        package let purchases: Int
+    }
+
+    /// The customers of the backend, others than one, who own some of the subscriptions, or purchases that are part of one, at
+    /// an instant.
+    ///
+    /// - Throws: ``ReadError``.
+    package func otherOwners(
+        of ids: [String], than backendCustomerId: String, app: String, at instant: Instant
+    ) async throws(ReadError) -> [Owner] {
+        do throws(PostgresError) {
+            let rows = try await pool.query(
+                Self.otherOwnersOfSubscriptions,
+                [
+                    Parameter(app), .array(Array(Set(ids))), Parameter(backendCustomerId), Parameter(instant),
+                ], deadline: .now + Limits.readWaitMax)
+            var owners: [Owner] = []
+            for row in rows {
+                owners.append(
+                    Owner(customerId: try row.value(at: 0), purchases: Int(try row.value(Int64.self, at: 1))))
+            }
+            return owners
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
+    private static let otherOwnersOfSubscriptions = Statement(
+        "subscriptions_other_owners",
+        """
+        select owner.customer_id, count(*)
+        from (
+          select distinct asked.stream_id, asked.customer_id
+          from subledger.stream
+          cross join unnest($2::text[]) as input (id)
+          left join subledger.subscription
+            on subscription.stream_id = stream.stream_id
+            and subscription.original_transaction_id = input.id
+          join subledger.ownership as asked
+            on asked.stream_id = stream.stream_id
+            and asked.original_transaction_id = coalesce(subscription.part_of, input.id)
+          where stream.app = $1
+            and asked.customer_kind = 'link'
+            and asked.customer_id <> $3
+            and asked.starts_at <= $4
+            and asked.ends_at > $4
+        ) as owner
+        join subledger.ownership as owned
+          on owned.stream_id = owner.stream_id
+          and owned.customer_id = owner.customer_id
+        where owned.customer_kind = 'link'
+          and owned.ends_at > $4
+        group by owner.customer_id
         """)
 
     /// The subscriptions with this id in an environment: one for each app that has it, in order of bundle id.
@@ -115,7 +176,7 @@ package struct SubscriptionReader: Sendable {
                 found.append(
                     Found(
                         app: foundApp, position: try rows[index].value(at: 1), subscription: subscription,
-                        checks: checks, sharedAccountTokens: tokens,
+                        seats: SeatClaims(of: facts), checks: checks, sharedAccountTokens: tokens,
                         coveredSince: try rows[index].optional(at: 11),
                         writes: try SubscriptionWrite.read(rows[index], at: 12)))
             }

@@ -170,6 +170,26 @@ package struct Database {
         try await Self.withConnection(configuration(role), command)
     }
 
+    /// Runs a command on several connections that have the role's privileges.
+    package func withConnections<Value>(
+        _ role: Role, count: Int, _ command: ([PostgresConnection]) async throws -> Value
+    ) async throws -> Value {
+        var connections: [PostgresConnection] = []
+        let outcome: Result<Value, any Error>
+        do {
+            for _ in 0..<count {
+                connections.append(
+                    try await PostgresConnection.connect(
+                        configuration(role), deadline: .now + Limits.connectWaitMax))
+            }
+            outcome = .success(try await command(connections))
+        } catch {
+            outcome = .failure(error)
+        }
+        for connection in connections { await connection.close() }
+        return try outcome.get()
+    }
+
     /// Runs a command on a connection of the owner of the schema, who may change what no role may.
     package func withOwner<Value>(_ command: (PostgresConnection) async throws -> Value) async throws -> Value {
         try await Self.withConnection(owner, command)

@@ -109,7 +109,7 @@ extension ArchiveError {
 extension EndpointRefusal {
     fileprivate var exitCode: ExitCode {
         switch self {
-        case .unknown, .unknownApp, .malformed, .full, .noSecret, .isForward: .dataError
+        case .unknown, .unknownApp, .malformed, .full, .requestKeyUsed, .noSecret, .isForward: .dataError
         case .noKeyFile, .noKey, .keys: .configurationError
         case .database: .unavailable
         }

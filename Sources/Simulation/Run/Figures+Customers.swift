@@ -19,6 +19,7 @@ extension Figures {
                 if state != .trial { add(1, "customer_churn_rate", Self.day(day), "customers") }
             }
             addCustomerMovements(subscriptions, owned: customer.owns)
+            addLifetimeValue(subscriptions, owned: customer.owns)
         }
     }
 

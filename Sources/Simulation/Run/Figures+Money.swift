@@ -53,10 +53,10 @@ extension Figures {
 
 extension Purchase {
     /// Whether something was paid for it. A copy that a restore made is no payment.
-    fileprivate var isPayment: Bool { !isTrial && !isRestored && paid != 0 }
+    var isPayment: Bool { !isTrial && !isRestored && paid != 0 }
 
     /// In thousandths of the currency's unit.
-    fileprivate var paidBack: Int64 {
+    var paidBack: Int64 {
         Figures.quotient(paid * Int64(revocation?.percentage ?? 0), 100_000)
     }
 

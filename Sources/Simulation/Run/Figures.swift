@@ -48,6 +48,7 @@ extension Figures {
         if !subscription.customer.isMember {
             addPurchases(subscription)
             addRevenue(subscription)
+            addProceeds(subscription)
         }
         guard subscription.purchases.contains(where: { $0.expiresDate != nil }) else { return }
         addBalances(subscription)
@@ -56,6 +57,7 @@ extension Figures {
         addRenewalsAndPlanChanges(subscription)
         addTrials(subscription)
         addOffers(subscription)
+        addPrices(subscription)
         addRenewalRuns(subscription)
         for failure in subscription.failures {
             let outcome =

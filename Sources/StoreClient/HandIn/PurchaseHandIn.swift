@@ -52,6 +52,7 @@ package struct PurchaseHandIn: HandInSource {
         {
             throw HandInRefusal(.unavailable, "too many purchases of this app wait for Google's first answer")
         }
+        try await request.admitMove([purchase.token.key])
         try await queue.notice(
             [
                 PurchaseToAsk(

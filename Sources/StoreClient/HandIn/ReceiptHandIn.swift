@@ -52,6 +52,7 @@ package struct ReceiptHandIn: HandInSource {
         let receipt = try Self.receipt(request)
         let (app, customer) = (request.app, try request.customer("appAccountToken"))
         guard let configured = apps[app] else { preconditionFailure("the app is not configured") }
+        try await request.admitMove(try await handIns.subscriptions(ofReceipt: receipt.digest, app: app))
         let now = clock.date()
         let claim = try await handIns.claim(
             receipt.bytes, digest: receipt.digest, app: app, customerId: customer?.id, accountId: customer?.accountId,

@@ -64,8 +64,12 @@ package struct TransactionHandIn: HandInSource {
         }
         try request.admit(
             verified[0].stream, verified.map { $0.evidence.slices.reduce(0) { $0 + $1.count } })
+        // What Apple answers about an id is signed, but the sender of the id may have guessed it, so it moves nothing.
+        let basis: LinkStatement.Basis =
+            verified.allSatisfy { $0.event.source == .appleDevice } ? .purchase : .id
+        if basis == .purchase { try await request.admitMove(Set(verified.flatMap(\.event.subscriptions)).map(\.text)) }
         // A separate task: if the caller is cancelled, purchases that were stored are linked nevertheless.
-        return .answered(try await Task { try await store(verified, at: receivedAt, customer) }.value)
+        return .answered(try await Task { try await store(verified, at: receivedAt, customer, basis) }.value)
     }
 
     /// - Parameter statements: Called once, so that what cannot be decoded is counted too.
@@ -93,12 +97,11 @@ package struct TransactionHandIn: HandInSource {
 
     /// - Parameter verified: Not empty.
     private func store(
-        _ verified: [VerifiedStatement], at receivedAt: Instant, _ customer: HandInCustomer?
+        _ verified: [VerifiedStatement], at receivedAt: Instant, _ customer: HandInCustomer?,
+        _ basis: LinkStatement.Basis
     ) async throws -> HandInAnswer {
         let answer = try await ledger.keep(
-            verified, receivedAt: receivedAt, to: customer,
-            // What Apple answers about an id is signed, but the sender of the id may have guessed it.
-            basis: verified.allSatisfy { $0.event.source == .appleDevice } ? .purchase : .id,
+            verified, receivedAt: receivedAt, to: customer, basis: basis,
             noting: { metrics.note(isNews: $0) })
         var metadata: Logger.Metadata = [
             "stream.app": "\(answer.stream.app)", "stream.environment": "\(answer.stream.environment.rawValue)",

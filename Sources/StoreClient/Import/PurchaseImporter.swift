@@ -44,8 +44,10 @@ package struct PurchaseImporter: PurchaseImport {
         let tokens = try await tokens(ofOrdersIn: rows, until: end)
         var outcomes: [ImportOutcome] = []
         for wave in Self.waves(rows) {
-            let taken = try await each(wave.firsts, atOnce: Limits.importRowsAtOnce) { row in
-                try await take(row, tokens, until: end)
+            let new = try await takeUnseen(wave.firsts)
+            let taken = try await each(wave.firsts, atOnce: Limits.importRowsAtOnce) { row -> ImportOutcome in
+                if new.contains(row) { return .taken }
+                return try await take(row, tokens, until: end)
             }
             outcomes += wave.places.map { place in
                 let outcome = taken[place.index]
@@ -101,6 +103,46 @@ package struct PurchaseImporter: PurchaseImport {
             while let (done, value) = try await group.next() { values[done] = value }
             return values.compactMap(\.self)
         }
+    }
+
+    // MARK: - Rows that nothing is known of
+
+    /// Takes those rows together of whose purchases nothing is known: one look for all of them is what makes an import into an
+    /// empty server quick.
+    ///
+    /// - Returns: What was taken. The other rows need a look of their own.
+    private func takeUnseen(_ rows: [ImportRow]) async throws -> Set<ImportRow> {
+        var linked: [StreamKey: [(row: ImportRow, key: CustomerKey)]] = [:]
+        var asked: [String: [(row: ImportRow, token: PurchaseToken)]] = [:]
+        for row in rows {
+            switch row.proof {
+            case .originalTransactionId(let id) where appleApps.contains(row.app):
+                linked[StreamKey(app: row.app, environment: row.environment), default: []]
+                    .append((row, CustomerKey(.subscription, id)))
+            case .purchaseToken(let text) where googleApps[row.app] != nil:
+                if let token = PurchaseToken(text) { asked[row.app, default: []].append((row, token)) }
+            default: continue
+            }
+        }
+        var taken: Set<ImportRow> = []
+        for (stream, purchases) in linked {
+            let isStated = try await links.addUnseen(
+                purchases.map { ($0.key, $0.row.customerId) }, basis: .statement, in: stream, receivedAt: clock.date())
+            for (purchase, isStated) in zip(purchases, isStated) where isStated { taken.insert(purchase.row) }
+        }
+        for (app, purchases) in asked {
+            var unknown = try await queue.unknown(purchases.map(\.token.text), of: app)
+            // Of several rows about one purchase, only the first.
+            let first = purchases.filter { unknown.remove($0.token.text) != nil }
+            try await queue.notice(first.map { toAsk($0.token, $0.row) }, of: app, as: .scheduled)
+            taken.formUnion(first.map(\.row))
+        }
+        return taken
+    }
+
+    private func toAsk(_ token: PurchaseToken, _ row: ImportRow) -> PurchaseToAsk {
+        PurchaseToAsk(
+            purchaseToken: token.text, productId: row.productId, customerId: row.customerId, noticedAt: clock.date())
     }
 
     // MARK: - Rows
@@ -161,12 +203,7 @@ package struct PurchaseImporter: PurchaseImport {
                 token.key, to: row.customerId, in: StreamKey(app: row.app, environment: environment))
         }
         if let known, known.customerIds.last == row.customerId { return .known }
-        try await queue.notice(
-            [
-                PurchaseToAsk(
-                    purchaseToken: token.text, productId: row.productId, customerId: row.customerId,
-                    noticedAt: clock.date())
-            ], of: row.app, as: .scheduled)
+        try await queue.notice([toAsk(token, row)], of: row.app, as: .scheduled)
         return .taken
     }
 

@@ -18,6 +18,12 @@ extension Subscription {
         return last?.seats
     }
 
+    /// Who invites the members, as the latest purchase states it: `APPLE` or `DEVELOPER`; nil if none does.
+    package var seatInvitations: String? {
+        transactions.last { $0.seats != nil }?.transaction.additional?.object("multiSeatInfo")?["invitationManagement"]?
+            .string
+    }
+
     /// Returns the transactions with the refunds of some of their seats, each from the first statement that has it on. They
     /// pay an amount back, and take no access away. Of seats with several prices, each counts as their average.
     static func refundSeats(in rows: [ResolvedTransaction], _ facts: SubscriptionFacts) -> [ResolvedTransaction] {

@@ -71,11 +71,19 @@ extension Explanation {
 }
 
 extension [Ownership] {
-    /// Why the customer of a ``Change/Kind/customerChanged`` owns the subscription at the change; nil if it does not.
+    /// Why the customer of a ``Change/Kind/customerChanged`` owns the subscription at the change, or has a seat of it no longer;
+    /// nil if it does not own it.
     package func reason(of change: Change) -> String? {
-        guard change.kind == .customerChanged, let customer = change.customer,
-            let owned = first(where: { $0.owner == customer && $0.isInForce(at: change.at) })
-        else { return nil }
-        return Explanation.Reason(.owning(owned), "", for: customer).sentence
+        guard change.kind == .customerChanged, let customer = change.customer else { return nil }
+        let own = filter { $0.owner == customer }
+        if let owned = own.first(where: { $0.isInForce(at: change.at) }) {
+            return Explanation.Reason(.owning(owned), "", for: customer).sentence
+        }
+        guard let seat = own.filter({ $0.reason == .seat && $0.until <= change.at }).max(by: { $0.until < $1.until })
+        else {
+            return nil
+        }
+        let ended = AppliedRule(.seatEnded, of: seat.originalTransactionId.text, at: seat.until, customer: customer)
+        return Explanation.Reason(ended, "", for: customer).sentence
     }
 }

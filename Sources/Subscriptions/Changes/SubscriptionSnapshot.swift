@@ -26,10 +26,13 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
     package init(_ subscription: Subscription) {
         // The same values as in renewal(at:), without the cost of assembling the rest of it for every subscription.
         let next = subscription.renewalProduct(at: .latest).id
+        let last = subscription.transactions.last?.transaction.productId
+        // An item of Google's that is in force beside the one bought last renews as itself.
+        let isPlanned = next != last && !(next.map { subscription.isBeside($0, last) } ?? false)
         self.init(
             originalTransactionId: subscription.originalTransactionId, access: subscription.access,
             autoRenewStatus: subscription.isRenewing(at: .latest),
-            plannedProductId: next == subscription.transactions.last?.transaction.productId ? nil : next,
+            plannedProductId: isPlanned ? next : nil,
             seats: subscription.seats)
     }
 
@@ -124,7 +127,7 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
         of originalTransactionId: String, _ access: [AccessPeriod], owners: [Ownership] = [], after start: Instant,
         through end: Instant
     ) -> [Change] {
-        let instants = access.flatMap { [$0.start, $0.end] } + owners.map(\.from)
+        let instants = access.flatMap { [$0.start, $0.end] } + owners.flatMap { [$0.from, $0.until] }
         let boundaries = Set(instants).filter { $0 > start && $0 <= end }.sorted()
         var changes: [Change] = []
         var before = access.use(at: start)
@@ -153,6 +156,17 @@ package struct SubscriptionSnapshot: Sendable, Hashable {
             ownersBefore = ownersNow
         }
         return changes
+    }
+}
+
+extension Subscription {
+    /// Whether a product gives access at some time at which the product that was bought last does.
+    fileprivate func isBeside(_ productId: String, _ last: String?) -> Bool {
+        let own = access.filter { $0.productId == last && $0.cause == .paid }
+        return access.contains { period in
+            period.productId == productId && period.cause == .paid
+                && own.contains { $0.start < period.end && period.start < $0.end }
+        }
     }
 }
 

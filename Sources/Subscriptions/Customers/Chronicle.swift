@@ -59,7 +59,15 @@ struct Chronicle {
         let own = (purchases + ends + corrections + renewalSwitches + priceIncreases + suspensions).filter { entry in
             intervals.contains { $0.interval.contains(entry.at) }
         }
-        return (own + ownership).filter { $0.at <= instant }
+        return (own.map(withoutOthersMoney) + ownership).filter { $0.at <= instant }
+    }
+
+    /// Who has a seat pays nothing.
+    private func withoutOthersMoney(_ entry: ChronicleEntry) -> ChronicleEntry {
+        guard intervals.contains(where: { $0.isSeat && $0.interval.contains(entry.at) }) else { return entry }
+        var entry = entry
+        entry.amount = nil
+        return entry
     }
 
     // MARK: - Purchases
@@ -317,9 +325,12 @@ struct Chronicle {
         intervals.flatMap { owned in
             [
                 ChronicleEntry(
-                    at: owned.interval.lowerBound, what: "subscription gained", position: owned.position),
+                    at: owned.interval.lowerBound,
+                    what: owned.isSeat ? "seat of the subscription gained" : "subscription gained",
+                    position: owned.position),
                 ChronicleEntry(
-                    at: owned.interval.upperBound, what: "subscription lost to another customer",
+                    at: owned.interval.upperBound,
+                    what: owned.isSeat ? "seat of the subscription ended" : "subscription lost to another customer",
                     position: owned.nextPosition),
             ].filter { $0.at > .earliest && $0.at < .latest }
         }

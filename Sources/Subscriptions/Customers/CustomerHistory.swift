@@ -7,9 +7,12 @@ package struct OwnedInterval: Sendable, Hashable {
     package let position: Int64?
     /// The same for the next owner.
     package let nextPosition: Int64?
+    /// Whether the customer has only a seat of the subscription, for which another one pays.
+    package let isSeat: Bool
 
-    package init(_ interval: Range<Instant>, position: Int64?, nextPosition: Int64?) {
+    package init(_ interval: Range<Instant>, position: Int64?, nextPosition: Int64?, isSeat: Bool = false) {
         self.interval = interval
+        self.isSeat = isSeat
         self.position = position
         self.nextPosition = nextPosition
     }
@@ -26,7 +29,7 @@ extension [OwnedInterval] {
             guard next.interval.upperBound > last.interval.upperBound else { return }
             united[united.count - 1] = OwnedInterval(
                 last.interval.lowerBound..<next.interval.upperBound, position: last.position,
-                nextPosition: next.nextPosition)
+                nextPosition: next.nextPosition, isSeat: last.isSeat && next.isSeat)
         }
     }
 }

@@ -31,13 +31,18 @@ package struct CustomerLinks: Sendable {
         func isInForce(at position: Int64) -> Bool { replacedPosition.map { $0 > position } ?? true }
     }
 
+    /// Without those of seats, which say nothing about whose a subscription is.
     private let links: [CustomerKey: [Link]]
+    /// The customers who have or had a seat.
+    private let members: Set<CustomerKey>
     /// Whether one of them rests on a purchase that was handed in.
     let haveHandIns: Bool
 
     package init(_ links: some Sequence<Link>) {
         haveHandIns = links.contains { $0.basis == .purchase }
-        self.links = Dictionary(grouping: links, by: \.key).mapValues { $0.sorted { $0.position < $1.position } }
+        self.links = Dictionary(grouping: links.filter { $0.basis != .seat }, by: \.key)
+            .mapValues { $0.sorted { $0.position < $1.position } }
+        members = Set(links.filter { $0.basis == .seat }.map(\.customer))
     }
 
     /// - Parameter statements: By position, so that a repeated statement counts once.
@@ -55,7 +60,7 @@ package struct CustomerLinks: Sendable {
                 links.append(
                     Link(
                         backendCustomerId: customer, key: key, position: position,
-                        replacedPosition: key.isGrant ? nil : next[customer],
+                        replacedPosition: key.isGrant || statement.basis == .seat ? nil : next[customer],
                         basis: statement.basis))
             }
             if statement.isComplete { next[customer] = position }
@@ -66,9 +71,10 @@ package struct CustomerLinks: Sendable {
     /// Every key that was ever linked.
     package var keys: Dictionary<CustomerKey, [Link]>.Keys { links.keys }
 
-    /// Every customer with a link that it has not ended, even if another customer has taken the key since.
+    /// Every customer with a link that it has not ended, even if another customer has taken the key since, and every one with a
+    /// seat.
     package var customers: Set<CustomerKey> {
-        Set(links.values.joined().filter { $0.replacedPosition == nil }.map(\.customer))
+        members.union(links.values.joined().filter { $0.replacedPosition == nil }.map(\.customer))
     }
 
     /// Every link on a key, oldest first.

@@ -31,7 +31,9 @@ package struct HandedInTokens {
             }
             for token in Set(one.purchases.map(\.token)) { bought[token, default: []].append(one) }
         }
-        for owned in ownership { owners[owned.originalTransactionId, default: []].insert(owned.owner) }
+        for owned in ownership where owned.reason != .seat {
+            owners[owned.originalTransactionId, default: []].insert(owned.owner)
+        }
     }
 
     /// The backend's customer to whom a token leads; nil if there is none.

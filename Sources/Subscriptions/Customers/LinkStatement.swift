@@ -13,13 +13,15 @@ package struct LinkStatement: Sendable, Hashable {
         case purchase
         /// The id of a purchase, which others can know or guess.
         case id
+        /// A seat of the subscription: see ``SeatStatement``. It leads the customer to the subscription and takes nothing.
+        case seat
 
         /// Whether a link takes its key from another customer.
         package func takes(under policy: OwnershipPolicy) -> Bool {
             switch self {
             case .transfer: true
             case .statement, .purchase: policy != .firstBuyer
-            case .id: false
+            case .id, .seat: false
             }
         }
     }

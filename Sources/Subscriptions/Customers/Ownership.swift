@@ -2,9 +2,10 @@ import Encoding
 
 /// A half-open interval, including its start and excluding its end, in which a subscription belongs to a customer.
 ///
-/// The intervals of a subscription cover all time. They are disjoint, except under ``OwnershipPolicy/shared``.
+/// The intervals of a subscription cover all time. They are disjoint, except under ``OwnershipPolicy/shared`` and for the
+/// intervals of ``Reason/seat``, in which a customer has access beside the owner.
 package struct Ownership: Sendable, Hashable {
-    /// The evidence that makes the customer the owner, strongest first.
+    /// The evidence that makes the customer the owner, strongest first, and what makes a customer a member beside it.
     package enum Reason: String, Sendable, Hashable, CaseIterable {
         /// A link on the subscription.
         case link
@@ -14,6 +15,8 @@ package struct Ownership: Sendable, Hashable {
         case storeAccount = "store_account"
         /// None: no app user is known.
         case unclaimed
+        /// A seat that the backend gave to the customer: the subscription is the purchaser's.
+        case seat
     }
 
     package let originalTransactionId: ByteString

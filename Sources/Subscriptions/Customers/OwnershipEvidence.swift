@@ -43,11 +43,15 @@ package struct OwnershipEvidence: Sendable, Hashable {
     /// The account of an expired subscription that this one continues, if no purchase of this one states an app user: it
     /// belongs to the owner of the others of that account. Nil if it continues none.
     package let continuedAccount: CustomerKey?
+    /// The customers who have a seat of the subscription, beside its owner.
+    package let seats: SeatClaims
 
     package init(
         subscription: CustomerKey, purchases: [Purchase], ties: [CustomerKey: Int64], line: CustomerKey? = nil,
-        continued: CustomerKey? = nil, continuedAccount: CustomerKey? = nil, successor: CustomerKey? = nil
+        continued: CustomerKey? = nil, continuedAccount: CustomerKey? = nil, successor: CustomerKey? = nil,
+        seats: SeatClaims = .none
     ) {
+        self.seats = seats
         self.line = line
         self.successor = successor
         self.continued = continued
@@ -72,7 +76,8 @@ package struct OwnershipEvidence: Sendable, Hashable {
         return OwnershipEvidence(
             subscription: subscription, purchases: purchases.filter { !tokens.contains($0.token) }, ties: ties,
             line: line, continued: continued,
-            continuedAccount: continuedAccount.flatMap { tokens.contains($0) ? nil : $0 }, successor: successor)
+            continuedAccount: continuedAccount.flatMap { tokens.contains($0) ? nil : $0 }, successor: successor,
+            seats: seats)
     }
 
     /// In place of the store account of a token that this subscription only continues: after all others in order.
@@ -158,7 +163,8 @@ extension SubscriptionFacts {
                     purchaseDate: purchaseDate, transactionId: id, token: token,
                     position: firstReports[Report(transactionId: id, token: token)] ?? 0))
         }
-        return OwnershipEvidence(subscription: own, purchases: purchases, ties: ties)
+        return OwnershipEvidence(
+            subscription: own, purchases: purchases, ties: ties, seats: SeatClaims(of: self))
     }
 
     /// The evidence of the purchases that are left, and the subscriptions to which the others moved: they are of one
@@ -172,6 +178,7 @@ extension SubscriptionFacts {
         }
         return OwnershipEvidence(
             subscription: left.subscription, purchases: left.purchases, ties: ties,
-            successor: successor(moves).map { CustomerKey(.subscription, $0.transaction.originalTransactionId) })
+            successor: successor(moves).map { CustomerKey(.subscription, $0.transaction.originalTransactionId) },
+            seats: left.seats)
     }
 }

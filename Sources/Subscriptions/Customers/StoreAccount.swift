@@ -93,8 +93,33 @@ extension StoreAccount {
                 if claims.count > 1, policy == .shared { rules.collect(.sharing(owned)) }
                 ownership.append(owned)
             }
+            for owned in seats(of: one, beside: claims) {
+                rules.collect(.owning(owned))
+                ownership.append(owned)
+            }
+            for held in one.seats.held where held.until < .latest { rules.collect(.losing(held, of: one.subscription)) }
         }
         return ownership
+    }
+
+    /// The seats of a subscription, without the time in which their customers own it anyway.
+    private func seats(of one: OwnershipEvidence, beside claims: [Claim]) -> [Ownership] {
+        one.seats.held.flatMap { held in
+            var parts = [held.from..<held.until]
+            for claim in claims where claim.owner == held.customer {
+                parts = parts.flatMap { part in
+                    [
+                        part.lowerBound..<min(part.upperBound, max(claim.from, part.lowerBound)),
+                        max(part.lowerBound, min(claim.until, part.upperBound))..<part.upperBound,
+                    ].filter { !$0.isEmpty }
+                }
+            }
+            return parts.map { part in
+                Ownership(
+                    originalTransactionId: one.subscription.id, owner: held.customer, from: part.lowerBound,
+                    until: part.upperBound, reason: .seat, position: held.position)
+            }
+        }
     }
 
     private func identities(

@@ -10,6 +10,7 @@ extension Ownership.Reason {
         case .account: .tiedByAccountToken
         case .storeAccount: .tiedByStoreAccount
         case .unclaimed: .unclaimed
+        case .seat: .tiedBySeat
         }
     }
 }
@@ -26,6 +27,13 @@ extension AppliedRule {
         AppliedRule(
             .latestBuyer, of: owned.originalTransactionId.text, causeTransactionId: purchase.transactionId.text,
             at: purchase.purchaseDate, positions: [purchase.position], customer: owned.owner)
+    }
+
+    /// The end of a seat.
+    static func losing(_ held: SeatClaims.Held, of subscription: CustomerKey) -> AppliedRule {
+        AppliedRule(
+            .seatEnded, of: subscription.id.text, at: held.until, positions: held.releasedAt.map { [$0] } ?? [],
+            customer: held.customer)
     }
 
     /// A later purchase with another token, which does not end an interval of ownership.

@@ -129,10 +129,18 @@ package struct ExplainedCustomers: Sendable {
     package func lines(of customer: CustomerKey) -> [OwnedLine] {
         lines.compactMap { line in
             let all = ownership[ByteString(line.id), default: []]
+            let seatEnds = Dictionary(
+                losses(of: line, customer).filter { $0.rule == .seatEnded }.map {
+                    ($0.at ?? .latest, $0.positions.first)
+                }
+            ) { first, _ in first }
             let intervals = all.filter { $0.owner == customer }.map { own in
                 OwnedInterval(
                     own.interval, position: own.position,
-                    nextPosition: all.first { $0.from == own.until && $0.owner != customer }?.position)
+                    nextPosition: own.reason == .seat
+                        ? seatEnds[own.until, default: nil]
+                        : all.first { $0.from == own.until && $0.owner != customer && $0.reason != .seat }?.position,
+                    isSeat: own.reason == .seat)
             }
             guard !intervals.isEmpty else { return nil }
             return OwnedLine(
@@ -323,7 +331,7 @@ extension ExplainedCustomers {
             switch rule.rule {
             case .linkMoved: return rule.key.map(line.keys.contains) ?? false && rule.customer != customer
             case .linkRefused: return false
-            case .latestBuyer: return false
+            case .latestBuyer, .seatEnded: return false
             case .sharedAccountToken: return rule.originalTransactionId == line.id
             default:
                 return rule.originalTransactionId == line.id && rule.customer == customer
@@ -338,7 +346,7 @@ extension ExplainedCustomers {
         ownershipRules.filter { rule in
             guard rule.customer == customer else { return false }
             switch rule.rule {
-            case .latestBuyer: return rule.originalTransactionId == line.id
+            case .latestBuyer, .seatEnded: return rule.originalTransactionId == line.id
             case .linkMoved: return rule.key.map(line.keys.contains) ?? false
             default: return false
             }

@@ -154,8 +154,8 @@ extension AppliedRule {
         case .skipped: "An operator skipped an event about subscription \(originalTransactionId), so it does not count"
         case .noPurchase: "No purchase of the customer grants \(entitlement)"
         case .clock: clockText
-        case .tiedByLink, .tiedByAccountToken, .tiedByStoreAccount, .unclaimed, .latestBuyer, .firstBuyer,
-            .sharedOwnership, .linkMoved, .linkRefused, .sharedAccountToken:
+        case .tiedByLink, .tiedByAccountToken, .tiedByStoreAccount, .unclaimed, .tiedBySeat, .seatEnded, .latestBuyer,
+            .firstBuyer, .sharedOwnership, .linkMoved, .linkRefused, .sharedAccountToken:
             ownershipText(on, cause, for: asked)
         }
     }
@@ -168,6 +168,10 @@ extension AppliedRule {
         case .tiedByAccountToken: "\(subscription) belongs to \(owner) by the account token of a purchase"
         case .tiedByStoreAccount: "\(subscription) belongs to \(owner) by its store account"
         case .unclaimed: "\(subscription) belongs to its store account: no app user is known to own it"
+        case .tiedBySeat: "A seat of subscription \(originalTransactionId) belongs to \(owner), as the backend states"
+        case .seatEnded:
+            "The seat of \(owner) in subscription \(originalTransactionId) ended\(on)"
+                + (positions.isEmpty ? ": the backend took it back, or there are fewer seats than claims" : "")
         case .latestBuyer: "\(subscription) belongs to the app user of \(cause) from\(on.dropFirst(3)) on"
         case .firstBuyer: "\(subscription) stays with the app user of its first purchase, in spite of \(cause)\(on)"
         case .sharedOwnership: "\(subscription) belongs to every customer that bought or linked it"

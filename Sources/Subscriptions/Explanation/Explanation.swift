@@ -146,7 +146,7 @@ extension Explanation {
     package var ending: Reason? {
         guard active else { return nil }
         return because.dropFirst().first { reason in
-            (reason.rule.effect == .cuts || reason.rule == .latestBuyer) && reason.at == until
+            (reason.rule.effect == .cuts || [.latestBuyer, .seatEnded].contains(reason.rule)) && reason.at == until
         }
     }
 

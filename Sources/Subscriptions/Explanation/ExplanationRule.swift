@@ -85,6 +85,10 @@ package enum ExplanationRule: String, Sendable, Hashable, CaseIterable {
     case tiedByStoreAccount = "tied_by_store_account"
     /// Nothing says which app user owns the subscription: it belongs to its store account.
     case unclaimed
+    /// A seat of the subscription, which the backend gave to the customer.
+    case tiedBySeat = "tied_by_seat"
+    /// The backend took the seat back, or there are fewer seats than claims.
+    case seatEnded = "seat_ended"
     /// A later purchase with another account token takes the subscription from its date on.
     case latestBuyer = "latest_buyer"
     /// A later purchase with another account token does not take the subscription.
@@ -138,8 +142,8 @@ extension ExplanationRule {
             .removes
         case .laterStatementWins, .tieTakesBack, .unitsRefunded, .amountRefunded: .statement
         case .mapped, .ownName: .product
-        case .tiedByLink, .tiedByAccountToken, .tiedByStoreAccount, .unclaimed, .latestBuyer, .firstBuyer,
-            .sharedOwnership, .linkMoved, .linkRefused, .sharedAccountToken:
+        case .tiedByLink, .tiedByAccountToken, .tiedByStoreAccount, .unclaimed, .tiedBySeat, .seatEnded, .latestBuyer,
+            .firstBuyer, .sharedOwnership, .linkMoved, .linkRefused, .sharedAccountToken:
             .ownership
         case .clock, .noPurchase, .skipped: .answer
         }

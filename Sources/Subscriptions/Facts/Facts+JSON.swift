@@ -126,7 +126,8 @@ private struct FactReader: FieldVisitor {
 
 /// The facts of one event as stored in the log: `{"transactions":[…],"renewals":[…]}`, with `"accountDeletions":[…]` if
 /// an Apple Account was deleted, `"purchases":[…]` if Google reported some, `"link":{…}` if a backend sent one,
-/// `"write":{…}` if an operator asks for a change and `"erasure":{…}` if one erased a person's data.
+/// `"write":{…}` if an operator asks for a change, `"erasure":{…}` if one erased a person's data and `"seat":{…}` if a
+/// backend gives a seat to a customer or takes it back.
 package struct Facts: Sendable, Hashable {
     package var transactions: [Transaction]
     package var renewals: [RenewalInfo]
@@ -137,11 +138,12 @@ package struct Facts: Sendable, Hashable {
     package var link: LinkStatement?
     package var write: StoreWrite?
     package var erasure: ErasureStatement?
+    package var seat: SeatStatement?
 
     package init(
         transactions: [Transaction], renewals: [RenewalInfo], accountDeletions: [String] = [],
         purchases: [PurchaseFact] = [], link: LinkStatement? = nil, write: StoreWrite? = nil,
-        erasure: ErasureStatement? = nil
+        erasure: ErasureStatement? = nil, seat: SeatStatement? = nil
     ) {
         self.transactions = transactions
         self.renewals = renewals
@@ -150,6 +152,7 @@ package struct Facts: Sendable, Hashable {
         self.link = link
         self.write = write
         self.erasure = erasure
+        self.seat = seat
     }
 
     package init(json: JSONValue) throws(FactsError) {
@@ -163,6 +166,7 @@ package struct Facts: Sendable, Hashable {
         if let json = json["link"] { link = try LinkStatement(json: json) }
         if let json = json["write"] { write = try StoreWrite(json: json) }
         if let json = json["erasure"] { erasure = try ErasureStatement(json: json) }
+        if let json = json["seat"] { seat = try SeatStatement(json: json) }
     }
 
     package func writeMembers(to writer: inout JSONWriter) {
@@ -192,6 +196,10 @@ package struct Facts: Sendable, Hashable {
             writer.key("erasure")
             erasure.write(to: &writer)
         }
+        if let seat {
+            writer.key("seat")
+            seat.write(to: &writer)
+        }
     }
 
     /// The smallest subscription id, if the event contains several: all subscriptions in one notification or receipt
@@ -207,7 +215,7 @@ package struct Facts: Sendable, Hashable {
     package var bySubscription: [String: Facts] {
         // Nearly always there is only one.
         if let subscription = transactions.first?.originalTransactionId ?? renewals.first?.originalTransactionId,
-            accountDeletions.isEmpty, purchases.isEmpty, erasure == nil,
+            accountDeletions.isEmpty, purchases.isEmpty, erasure == nil, seat == nil,
             transactions.allSatisfy({ $0.originalTransactionId == subscription }),
             renewals.allSatisfy({ $0.originalTransactionId == subscription })
         {
@@ -232,6 +240,9 @@ package struct Facts: Sendable, Hashable {
             subscriptions[purchase.purchaseToken, default: Facts(transactions: [], renewals: [])]
                 .purchases.append(purchase)
         }
+        if let seat {
+            subscriptions[seat.originalTransactionId, default: Facts(transactions: [], renewals: [])].seat = seat
+        }
         return subscriptions
     }
 }
@@ -240,7 +251,7 @@ extension Event {
     package var facts: Facts {
         Facts(
             transactions: transactions, renewals: renewals, accountDeletions: accountDeletions, purchases: purchases,
-            link: link, write: write, erasure: erasure)
+            link: link, write: write, erasure: erasure, seat: seat)
     }
 
     /// Writes the members that the log stores as facts: the projected facts, under `notification` all other fields, and

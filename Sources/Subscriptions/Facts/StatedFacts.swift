@@ -16,6 +16,8 @@ package struct StatedFacts: Sendable {
     fileprivate(set) var isAccountDeleted = false
     /// True if the data of the person whose subscription it was has been erased.
     fileprivate(set) var isErased = false
+    /// What a backend stated about a seat of the subscription.
+    fileprivate(set) var seat: SeatStatement?
 
     /// Selects the facts of one subscription and ignores all others.
     package init(_ facts: Facts, about subscription: String) {
@@ -26,6 +28,7 @@ package struct StatedFacts: Sendable {
         for purchase in facts.purchases where purchase.purchaseToken == subscription { add(purchase) }
         isAccountDeleted = facts.accountDeletions.contains(subscription)
         isErased = facts.erasure?.subscriptions.contains(subscription) ?? false
+        seat = facts.seat.flatMap { $0.originalTransactionId == subscription ? $0 : nil }
     }
 
     fileprivate init() {}
@@ -43,7 +46,7 @@ package struct StatedFacts: Sendable {
     }
 
     var isEmpty: Bool {
-        transactions.isEmpty && renewals.isEmpty && purchases.isEmpty && !isAccountDeleted && !isErased
+        transactions.isEmpty && renewals.isEmpty && purchases.isEmpty && !isAccountDeleted && !isErased && seat == nil
     }
 
     /// True for facts of Google, which are about a purchase and not about a whole subscription.
@@ -123,6 +126,10 @@ package struct EventFacts: Sendable {
             for id in try ErasureStatement(json: json).subscriptions {
                 bySubscription[id, default: StatedFacts()].isErased = true
             }
+        }
+        if let json = json["seat"] {
+            let seat = try SeatStatement(json: json)
+            bySubscription[seat.originalTransactionId, default: StatedFacts()].seat = seat
         }
     }
 }

@@ -14,6 +14,8 @@ package struct SubscriptionFacts: Sendable, Hashable {
     package internal(set) var erasures: [Instant: Provenance] = [:]
     /// What Google reported about the purchases of the subscription.
     package internal(set) var purchases: [StatedPurchase: Provenance] = [:]
+    /// What the backend stated about seats of the subscription.
+    package private(set) var seats: [StatedSeat: Provenance] = [:]
     /// Set for a purchase that continues another one: the facts are those of the subscription named here.
     package internal(set) var line: Line?
     /// The positions of all events with facts about the subscription.
@@ -62,6 +64,14 @@ package struct SubscriptionFacts: Sendable, Hashable {
     /// A fact about a purchase at a time. Equal answers at two times are two facts: what was between them counts.
     package struct StatedPurchase: Sendable, Hashable {
         package let purchase: Canonical<PurchaseFact>
+        package let statedAt: Instant
+    }
+
+    /// A seat that a customer of the backend has from a time on, or has no longer.
+    package struct StatedSeat: Sendable, Hashable {
+        /// The backend's own id of the customer.
+        package let customerId: ByteString
+        package let isClaimed: Bool
         package let statedAt: Instant
     }
 
@@ -200,6 +210,10 @@ package struct SubscriptionFacts: Sendable, Hashable {
             let purchase = StatedPurchase(purchase: stated.fact, statedAt: statedAt)
             purchases[purchase] = Provenance(purchases[purchase], receivedAt: receivedAt, position: position)
         }
+        if let stated = facts.seat {
+            let seat = StatedSeat(customerId: stated.customerId, isClaimed: stated.isClaimed, statedAt: statedAt)
+            seats[seat] = Provenance(seats[seat], receivedAt: receivedAt, position: position)
+        }
         positions.insert(position)
         if let companion = companion.map(ByteString.init) {
             companions[companion] = min(companions[companion] ?? position, position)
@@ -238,7 +252,7 @@ extension SubscriptionFacts {
         var bytes = 128 + 64 * companions.count + 12 * positions.count
         for fact in transactions.keys { bytes += fact.text.count + 160 }
         for stated in renewals.keys { bytes += stated.renewal.text.count + 160 }
-        bytes += 128 * (accountDeletions.count + erasures.count)
+        bytes += 128 * (accountDeletions.count + erasures.count + 2 * seats.count)
         for stated in purchases.keys { bytes += stated.purchase.text.count + 160 }
         return bytes
     }
@@ -287,6 +301,18 @@ extension SubscriptionFacts {
                     writer.object { writer in
                         writer.key("fact")
                         writer.value(rawJSON: entry.key.purchase.text)
+                        writer.member("statedAt", entry.key.statedAt)
+                        writer.member("receivedAt", entry.value.receivedAt)
+                        writer.member("position", entry.value.position)
+                    }
+                }
+            }
+            if !seats.isEmpty {
+                writer.key("seats")
+                writer.array(seatsInOrder) { writer, entry in
+                    writer.object { writer in
+                        writer.member("customerId", entry.key.customerId.text)
+                        writer.member("claimed", entry.key.isClaimed)
                         writer.member("statedAt", entry.key.statedAt)
                         writer.member("receivedAt", entry.value.receivedAt)
                         writer.member("position", entry.value.position)
@@ -360,6 +386,14 @@ extension SubscriptionFacts {
             let stated = StatedPurchase(
                 purchase: Canonical(try PurchaseFact(json: fact), text: fact.bytes), statedAt: statement.statedAt)
             purchases[stated] = Provenance(receivedAt: statement.receivedAt, position: statement.position)
+        }
+        for element in json["seats"]?.elements ?? [] {
+            let statement = try Statement(json: element)
+            guard let isClaimed = element["claimed"]?.bool else { throw FactsError(member: "seats") }
+            let seat = StatedSeat(
+                customerId: ByteString(try element.required("customerId")), isClaimed: isClaimed,
+                statedAt: statement.statedAt)
+            seats[seat] = Provenance(receivedAt: statement.receivedAt, position: statement.position)
         }
         if let json = json["line"] {
             guard let position = json["position"]?.int64 else { throw FactsError(member: "line") }

@@ -34,6 +34,8 @@ package struct Event: Sendable, Hashable {
     package var closing: MonthClosing?
     /// What an operator erased from the log. Nil for other events.
     package var erasure: ErasureStatement?
+    /// The seat that a backend gives to a customer or takes back. Nil for other events.
+    package var seat: SeatStatement?
     /// The subscriptions whose Apple Account was deleted. Empty unless the App Store answered so.
     package var accountDeletions: [String] = []
     /// What Google reported about purchases. Empty for other stores, and for Google's notifications.
@@ -150,6 +152,10 @@ package enum EventKind: String, Sendable, Hashable, CaseIterable {
     case consentRescinded = "consent_rescinded"
     /// The seats of a group that members had claimed are theirs no more.
     case seatsUnclaimed = "seats_unclaimed"
+    /// A backend gave a seat of a subscription to a customer.
+    case seatClaim = "seat_claim"
+    /// A backend took that seat back.
+    case seatRelease = "seat_release"
     /// The App Store answered a question about a receipt: a snapshot of all purchases in it.
     case receipt
     /// The App Store answered that the Apple Account of a receipt was deleted.

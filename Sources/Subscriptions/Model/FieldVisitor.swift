@@ -15,7 +15,7 @@ package struct Field: Sendable, ExpressibleByStringLiteral {
         case unsigned
         /// A flag that the App Store does not send: the reader of a body computes it.
         case derived
-        /// A field that only the orders of Google state.
+        /// A field that only orders of Google and its answers about plans state.
         case ofOrder
     }
 

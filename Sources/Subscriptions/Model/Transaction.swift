@@ -67,6 +67,9 @@ package struct Transaction: Sendable, Hashable {
     package var tax: Int64?
     /// What the developer receives, in thousandths, as Google's order states it: without taxes, fees and refunds so far.
     package var developerRevenue: Int64?
+    /// What a whole period of the plan costs, in thousandths, as Google's answer states it; ``price`` is lower for an offer, and
+    /// for the rest of a period after a change of plan.
+    package var planPrice: Int64?
     /// All other fields, including those that the App Store adds in the future.
     package var additional: CanonicalJSON?
     /// When Apple signed this transaction; nil for unsigned ones. Not part of the fact's identity.
@@ -318,6 +321,7 @@ extension Transaction {
         visitor.visit(.ofOrder("refundedPrice"), from.refundedPrice, &to.refundedPrice)
         visitor.visit(.ofOrder("tax"), from.tax, &to.tax)
         visitor.visit(.ofOrder("developerRevenue"), from.developerRevenue, &to.developerRevenue)
+        visitor.visit(.ofOrder("planPrice"), from.planPrice, &to.planPrice)
     }
 
     /// Passes every field to a visitor that writes.

@@ -15,6 +15,7 @@ package enum UnknownValue {
         case subscriptionStatus = "status"
         // Google. The raw values are the names in answers.
         case subscriptionState, purchaseState, acknowledgementState, consumptionState, priceChangeState
+        case priceChangeMode
         case orderState = "state"
         case refundType, refundReason
         /// `state` of a refund by amount.
@@ -30,7 +31,7 @@ package enum UnknownValue {
                 .offerDiscountType, .billingPlanType, .expirationIntent, .priceIncreaseStatus, .subscriptionStatus:
                 .apple
             case .subscriptionState, .purchaseState, .acknowledgementState, .consumptionState, .priceChangeState,
-                .orderState, .refundType, .refundReason, .refundState:
+                .priceChangeMode, .orderState, .refundType, .refundReason, .refundState:
                 .google
             }
         }
@@ -57,8 +58,12 @@ package enum UnknownValue {
             case .acknowledgementState: ["PENDING", "ACKNOWLEDGED", "0", "1"]
             case .consumptionState: ["YET_TO_BE_CONSUMED", "CONSUMED"]
             case .priceChangeState: ["OUTSTANDING", "CONFIRMED", "APPLIED", "CANCELED"]
+            case .priceChangeMode: PurchaseSnapshot.Item.changesAnyway.union(["PRICE_INCREASE"])
             case .orderState:
-                ["PENDING", "PROCESSED", "CANCELED", "PENDING_REFUND", "PARTIALLY_REFUNDED", "REFUNDED"]
+                [
+                    "PENDING", "PROCESSED", "CANCELED", "PENDING_REFUND", PurchaseOrder.partiallyRefunded,
+                    PurchaseOrder.refunded,
+                ]
             case .refundType: ["0", "1", "2"]
             case .refundReason: ["OTHER", PurchaseOrder.Refund.chargeback]
             case .refundState: ["PENDING", PurchaseOrder.Refund.done]
@@ -82,6 +87,7 @@ package enum UnknownValue {
             case .acknowledgementState: "the purchase is not acknowledged"
             case .consumptionState: "the purchase counts as not used up"
             case .priceChangeState: "the price stays as it is"
+            case .priceChangeMode: "the price stays as it is, and the customer's consent is not known"
             case .orderState: "the order counts as paid"
             case .refundType: "the purchase is not taken back by it"
             case .refundReason: "the refund has no reason"
@@ -108,6 +114,7 @@ package enum UnknownValue {
             case .acknowledgementState: "acknowledgementState"
             case .consumptionState: "consumptionState"
             case .priceChangeState: "priceChangeState"
+            case .priceChangeMode: "priceChangeMode"
             case .orderState: "state"
             case .refundType: "refundType"
             case .refundReason: "refundReason"

@@ -43,6 +43,8 @@ struct PurchaseHistory {
     /// The app user that an earlier purchase of the subscription states.
     var inherited: String?
 
+    /// When the latest answer about each order was given.
+    private(set) var ordersStatedAt: [String: Instant] = [:]
     private var orderPositions: [String: Int64] = [:]
     /// By order: the first event that stated each of its refunds.
     private var refundPositions: [String: [PurchaseOrder.Refund: Int64]] = [:]
@@ -63,6 +65,7 @@ struct PurchaseHistory {
         case .order(let order):
             // The latest answer counts.
             orders[order.orderId] = order
+            ordersStatedAt[order.orderId] = stated.statedAt
             orderPositions[order.orderId] = min(orderPositions[order.orderId] ?? .max, evidence.position)
             for refund in order.refunds {
                 let known = refundPositions[order.orderId]?[refund] ?? .max

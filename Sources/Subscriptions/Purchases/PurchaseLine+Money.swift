@@ -14,19 +14,25 @@ extension PurchaseLine {
         var transaction = row.transaction
         transaction.tax = item?.tax ?? order.share(of: order.tax, productId)
         transaction.developerRevenue = order.share(of: order.developerRevenue, productId)
-        // A void says that all of it was paid back, and may be later than the answer about the order.
-        if !transaction.isRefunded {
-            let refunds = order.refunds.compactMap { refund in
-                order.share(of: refund.amount, productId).map { amount in
-                    Subscription.ResolvedTransaction.AmountRefund(
-                        at: refund.at, amount: amount, position: history.position(of: refund, of: orderId) ?? 0)
+        let refunds = order.refunds.compactMap { refund in
+            order.share(of: refund.amount, productId).map { amount in
+                Subscription.ResolvedTransaction.AmountRefund(
+                    at: refund.at, amount: amount, position: history.position(of: refund, of: orderId) ?? 0)
+            }
+        }
+        let refunded = refunds.reduce(Int64(0)) { sum, refund in
+            let (next, overflow) = sum.addingReportingOverflow(refund.amount)
+            return overflow ? price : min(next, price)
+        }
+        if let last = refunds.last {
+            if transaction.isRefunded {
+                // A void says that all of it was paid back, unless a later answer about the order says how much was.
+                if order.stateName == PurchaseOrder.partiallyRefunded, let voidedAt = transaction.revocationDate,
+                    let statedAt = history.ordersStatedAt[orderId], voidedAt <= statedAt
+                {
+                    transaction.refundedPrice = refunded
                 }
-            }
-            let refunded = refunds.reduce(Int64(0)) { sum, refund in
-                let (next, overflow) = sum.addingReportingOverflow(refund.amount)
-                return overflow ? price : min(next, price)
-            }
-            if let last = refunds.last {
+            } else {
                 transaction.refundedPrice = refunded
                 row.statedRefunds = refunds
                 if transaction.revocationDate == nil, !transaction.isUpgraded {

@@ -58,13 +58,9 @@ extension PurchaseLine {
         case .expired: renewal.expirationIntent = intent(snapshot.cancelReason, after: answer, history)
         default: break
         }
-        renewal.renewalPrice = item.newPriceState == "CONFIRMED" ? item.newPrice ?? item.price : item.price
+        renewal.renewalPrice = item.priceOfRenewal
         renewal.currency = item.currency
-        switch item.newPriceState {
-        case "OUTSTANDING": renewal.priceIncreaseStatus = 0
-        case "CONFIRMED", "APPLIED": renewal.priceIncreaseStatus = 1
-        default: break
-        }
+        renewal.priceIncreaseStatus = item.consent
         return renewal
     }
 
@@ -77,6 +73,34 @@ extension PurchaseLine {
         case .system: 2
         case .developer: 5
         case .replaced, nil: nil
+        }
+    }
+}
+
+extension PurchaseSnapshot.Item {
+    /// The modes of a change of price that the customer need not agree to.
+    ///
+    /// - Source: platform-2026 4.
+    package static let changesAnyway: Set<String> = ["OPT_OUT_PRICE_INCREASE", "PRICE_DECREASE"]
+
+    private var isChangedAnyway: Bool { newPriceMode.map(Self.changesAnyway.contains) ?? false }
+
+    /// What the next renewal costs, in thousandths.
+    fileprivate var priceOfRenewal: Int64? {
+        switch newPriceState {
+        case "OUTSTANDING" where isChangedAnyway: newPrice ?? price
+        case "CONFIRMED": newPrice ?? price
+        default: price
+        }
+    }
+
+    /// Whether the customer agreed to a higher price, in Apple's numbers; nil if no one asks.
+    fileprivate var consent: Int? {
+        guard newPriceMode == nil || newPriceMode == "PRICE_INCREASE" else { return nil }
+        return switch newPriceState {
+        case "OUTSTANDING": 0
+        case "CONFIRMED", "APPLIED": 1
+        default: nil
         }
     }
 }

@@ -343,6 +343,7 @@ extension PurchaseHistory {
     fileprivate func setPrice(of transaction: inout Transaction, _ period: PurchaseTrack.Period) {
         let item = period.item
         transaction.offerIdentifier = item.offerId
+        transaction.planPrice = item.price
         let phase =
             item.phase ?? period.orderId.flatMap { orders[$0] }?.items.first { $0.productId == item.productId }?.phase
         switch phase {

@@ -3,6 +3,8 @@ import Encoding
 /// What an answer of the Google Play Developer API said about an order: one charge of a purchase.
 package struct PurchaseOrder: Sendable, Hashable {
     static let name = "order"
+    package static let refunded = "REFUNDED"
+    package static let partiallyRefunded = "PARTIALLY_REFUNDED"
 
     package var orderId: String
     /// The key of the purchase, as in ``PurchaseSnapshot/purchaseToken``.

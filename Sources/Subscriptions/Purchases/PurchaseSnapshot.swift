@@ -109,6 +109,9 @@ package struct PurchaseSnapshot: Sendable, Hashable {
         /// A new price that the next renewals have, and Google's word for its state.
         package var newPrice: Int64?
         package var newPriceState: String?
+        /// Google's word for who has to agree: `PRICE_INCREASE`, `OPT_OUT_PRICE_INCREASE` or `PRICE_DECREASE`. Nil in answers
+        /// before 2025, where the customer has to.
+        package var newPriceMode: String?
         /// The payments that the customer still owes; nil without installments.
         package var paymentsCommitted: Int?
         /// The subscription ends after the committed payments.
@@ -197,6 +200,7 @@ extension PurchaseSnapshot.Item {
         writer.member("removed", isRemoved ? true : nil)
         writer.member("newPrice", newPrice)
         writer.member("newPriceState", newPriceState)
+        writer.member("newPriceMode", newPriceMode)
         writer.member("paymentsCommitted", paymentsCommitted)
         writer.member("endingAfterCommitment", isEndingAfterCommitment ? true : nil)
         writer.member("quantity", quantity)
@@ -222,6 +226,7 @@ extension PurchaseSnapshot.Item {
         isRemoved = json.bool("removed") ?? false
         newPrice = json["newPrice"]?.int64
         newPriceState = json.string("newPriceState")
+        newPriceMode = json.string("newPriceMode")
         paymentsCommitted = json.integer("paymentsCommitted")
         isEndingAfterCommitment = json.bool("endingAfterCommitment") ?? false
         quantity = json.integer("quantity")

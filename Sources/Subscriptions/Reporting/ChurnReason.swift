@@ -47,8 +47,12 @@ extension Subscription {
     ///
     /// - Parameter reported: From the start of the unbroken access that the period ends, until access began again.
     func reason(endOf period: AccessPeriod, reported: Range<Instant>) -> ChurnReason {
-        if let cut = period.cut, [.refunded, .refundedInPart, .revoked].contains(cut) { return .stated(.refund) }
+        if let cut = period.cut, [.refunded, .refundedInPart].contains(cut) { return .stated(.refund) }
         let statements = renewals.filter { reported.contains($0.statedAt) }
+        // Google says that it ended the purchase, and of its own accord if the payment failed. A refund it would state.
+        if period.cut == .revoked {
+            return statements.last?.renewal.expirationIntent == 2 ? .stated(.billing) : .inferred(.refund)
+        }
         if let intent = statements.last?.renewal.expirationIntent { return .stated(intent: intent) }
         // V1 states a switch-off with its date, which may be long before the notification.
         let inForce = statements.last { ($0.renewal.autoRenewStatusChangeDate ?? $0.statedAt) <= period.end }

@@ -1,7 +1,7 @@
 import EventLog
 import Subscriptions
 
-/// Follows the hash chain of one stream from its start, event by event, and compares it with signed heads on the way, and
+/// Follows the hash chain of one stream from its start, or from a place that was verified, event by event, and compares it with signed heads on the way, and
 /// the tree of the events with signed checkpoints and with the roots that the database has.
 ///
 /// Where the chain is broken, the walk goes on from the stored value: each break is found once, and what follows it is
@@ -12,20 +12,27 @@ struct ChainWalk {
     /// In order of position; those before the current position are checked.
     private var heads: ArraySlice<SignedHead>
     /// The position of the last head that the log extends.
-    private var confirmed: Int64 = 0
-    private var tree = TreeWalk()
+    private var confirmed: Int64
+    private var tree: TreeWalk
     /// A head does not match. Neither does any later one then, and they would say nothing more.
     private var isUnlikeHeads = false
 
     /// - Parameters:
+    ///   - place: Where to begin; heads and roots up to there are not compared. Nil for the start of the stream.
     ///   - heads: Of any streams, with valid signatures.
     ///   - roots: Of this stream's tree.
-    init(_ stream: AuditedStream, heads: [SignedHead], roots: [TreeWalk.Root] = []) {
+    init(
+        _ stream: AuditedStream, from place: VerifiedPlace? = nil, heads: [SignedHead], roots: [TreeWalk.Root] = []
+    ) {
         self.stream = stream
-        tree = TreeWalk(roots)
-        let heads = heads.filter { $0.head.stream == stream.key }
+        confirmed = place?.head.position ?? 0
+        tree = TreeWalk(roots, from: place?.tree)
+        let start = place?.head.position ?? -1
+        let heads = heads.filter { $0.head.stream == stream.key && $0.head.position > start }
         self.heads = heads.sorted { $0.head.position < $1.head.position }[...]
-        if let key = stream.key, let createdAt = stream.createdAt {
+        if let place {
+            chain = LogChain(position: place.head.position, value: place.head.chain)
+        } else if let key = stream.key, let createdAt = stream.createdAt {
             chain = LogChain(startOf: key, createdAt: createdAt)
         } else {
             chain = LogChain(position: 0, value: [])
@@ -33,6 +40,13 @@ struct ChainWalk {
     }
 
     var position: Int64 { chain.position }
+
+    /// The place that was reached. Nil if a position is missing before it.
+    var place: VerifiedPlace? {
+        guard let key = stream.key, tree.frontier.size == position else { return nil }
+        return VerifiedPlace(
+            head: StreamHead(stream: key, position: position, chain: chain.value), tree: tree.frontier)
+    }
 
     /// Checks the stream before its first event.
     mutating func start() -> Finding? { passHeads() }

@@ -11,21 +11,23 @@ struct TreeWalk {
         let name: String
     }
 
-    private var frontier = TreeFrontier()
+    private(set) var frontier: TreeFrontier
     /// In order of size; those of smaller trees than the current one are checked.
     private var roots: ArraySlice<Root>
     /// The last size at which the tree has the root that it should have.
-    private var confirmed: Int64 = 0
+    private var confirmed: Int64
 
-    init(_ roots: [Root] = []) {
-        self.roots = roots.filter { $0.size > 0 }.sorted { $0.size < $1.size }[...]
+    /// - Parameter start: The tree of the events before the first one; its root is known to be right.
+    init(_ roots: [Root] = [], from start: TreeFrontier? = nil) {
+        frontier = start ?? TreeFrontier()
+        confirmed = frontier.size
+        self.roots = roots.filter { [size = frontier.size] in $0.size > size }.sorted { $0.size < $1.size }[...]
     }
 
     /// Adds the next event.
     ///
     /// - Returns: The first difference. Every later root differs too then, and is not compared.
     mutating func next(_ digest: [UInt8], of stream: AuditedStream) -> Finding? {
-        guard !roots.isEmpty else { return nil }
         frontier.append(MerkleTree.leaf(digest))
         while let next = roots.first, next.size == frontier.size {
             guard next.root == frontier.root else {
@@ -58,6 +60,16 @@ extension TreeWalk.Root {
 }
 
 extension HeadCheck {
+    /// The heads and the roots of checkpoints up to a place, which a walk from there on does not compare.
+    func before(_ place: VerifiedPlace, of stream: AuditedStream) -> (heads: [SignedHead], roots: [TreeWalk.Root]) {
+        (
+            signed.filter { $0.head.stream == stream.key && $0.head.position <= place.head.position },
+            signedCheckpoints.map(\.checkpoint)
+                .filter { $0.origin.stream == stream.key && $0.size <= place.head.position }
+                .map(TreeWalk.Root.init)
+        )
+    }
+
     /// The roots that a stream's tree must have: those of the checkpoints, and those in the database.
     ///
     /// - Returns: Also why the tiles in the database are no tree; nil if they are one.

@@ -93,7 +93,8 @@ package struct EvidenceReader {
     private func evidence(
         at position: Int64, in stream: AuditedStream, path: EvidenceFile.Path
     ) async throws -> EvidenceFile {
-        guard let stored = try await log.page(of: stream, after: position - 1).first, stored.position == position else {
+        let found = try await log.page(of: stream, after: position - 1, through: position)
+        guard let stored = found.first else {
             throw Refusal.noEvent(position: position)
         }
         let body: [UInt8]

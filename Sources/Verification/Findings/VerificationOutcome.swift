@@ -6,8 +6,12 @@ package struct VerificationOutcome: Sendable {
     package private(set) var further = 0
     /// Nil if everything is valid.
     package var finding: Finding? { findings.first }
+    /// How many findings there are.
+    var total: Int { findings.count + further }
     package var streams = 0
     package var events: Int64 = 0
+    /// How many more events were verified by an earlier run, and not again.
+    package var verifiedBefore: Int64 = 0
     /// How many of the events have no body because an operator erased it. Their digests were checked, and nothing else.
     package var erased: Int64 = 0
     /// How many of the bodies are in archive files.

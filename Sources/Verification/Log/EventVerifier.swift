@@ -103,6 +103,12 @@ package struct EventVerifier: Sendable {
             }
             canonical = grant.canonicalText
             event = grant.event(source: source, environment: environment, app: app, receivedAt: time)
+        } else if let json, SeatStatement.isSeat(json) {
+            guard let seat = try? SeatStatement(body: json) else {
+                return Result(problem: "body cannot be decoded: expected a seat")
+            }
+            canonical = seat.canonicalText
+            event = seat.event(environment: environment, app: app, receivedAt: time)
         } else if source == .backend {
             guard let json, let links = try? LinkStatement(json: json) else {
                 return Result(problem: "body cannot be decoded: expected customer links")

@@ -3,35 +3,107 @@ import EventLog
 import Foundation
 import Subscriptions
 
-/// Checks the events of one stream in order of position.
-package struct LogVerifier {
+/// Checks the events of one stream, in ranges by several workers, and reports what is wrong in order of position.
+package struct LogVerifier: Sendable {
     let audit: LogAudit
+    /// Each checks a range of events with a connection of its own.
+    let workers: [LogAudit]
     let stream: AuditedStream
     let events: EventVerifier
     let heads: HeadCheck
+    /// Where an earlier verification ended; nil to begin with the first event.
+    let place: VerifiedPlace?
+    /// How many events a worker checks before it takes others.
+    let rangeEventsMax: Int
+
+    /// How many ranges may wait for one that takes long, for each worker.
+    private static let rangesAheadMax = 4
 
     /// Adds every missing or invalid event to the outcome, and then the first bad row beside the events.
     ///
-    /// - Parameter onProgress: Called with the number of events checked, in all streams.
-    package func check(_ outcome: inout VerificationOutcome, onProgress: (Int64) -> Void) async throws {
+    /// - Parameters:
+    ///   - onProgress: Called with the number of events checked, or verified before, in all streams.
+    ///   - onVerified: Called with a place up to which nothing is wrong, each time that it has moved.
+    package func check(
+        _ outcome: inout VerificationOutcome, onProgress: (Int64) -> Void,
+        onVerified: (VerifiedPlace) throws -> Void = { _ in }
+    ) async throws {
+        let before = outcome.total
+        let start = try await start(&outcome)
+        outcome.verifiedBefore += start?.head.position ?? 0
         let (roots, problem) = try await heads.roots(of: stream, in: audit)
         outcome.add(problem)
-        var walk = ChainWalk(stream, heads: heads.signed, roots: roots)
+        var walk = ChainWalk(stream, from: start, heads: heads.signed, roots: roots)
         let erasures = ErasedPositions(try await audit.erasures(of: stream))
         outcome.add(walk.start())
-        for file in try await audit.archiveFiles(of: stream) { outcome.add(finding(about: file)) }
-        while true {
-            let page = try await audit.page(of: stream, after: walk.position)
-            guard !page.isEmpty else { break }
-            for finding in try await problems(page, &walk, erasures) { outcome.add(finding) }
-            outcome.events += Int64(page.count)
-            outcome.erased += Int64(page.count { erasures.excuse($0) })
-            outcome.archived += Int64(page.count { $0.isArchived || $0.isUnread })
-            outcome.unread += Int64(page.count { $0.isUnread && !erasures.excuse($0) })
-            onProgress(outcome.events)
+        for file in try await audit.archiveFiles(of: stream) where file.isAfter(walk.position) {
+            outcome.add(finding(about: file))
+        }
+        try await withThrowingTaskGroup(of: Checked.self) { group in
+            var idle = workers.isEmpty ? [audit] : workers
+            let aheadMax = idle.count * Self.rangesAheadMax
+            /// Ranges that were checked before an earlier one, by the position before their first.
+            var waiting: [Int64: Checked] = [:]
+            var (consumed, given) = (walk.position, walk.position)
+            var isEnd = false
+            while true {
+                while !isEnd, waiting.count < aheadMax, let worker = idle.popLast() {
+                    guard
+                        let end = try await audit.endOfRange(
+                            of: stream, after: given, eventsMax: rangeEventsMax)
+                    else {
+                        isEnd = true
+                        break
+                    }
+                    let first = given
+                    group.addTask { try await check(first, through: end, erasures, worker) }
+                    given = end
+                }
+                guard consumed < given, let checked = try await group.next() else { break }
+                idle.append(checked.worker)
+                waiting[checked.start] = checked
+                while let next = waiting.removeValue(forKey: consumed) {
+                    consumed = next.end
+                    next.add(to: &outcome, &walk, stream)
+                    onProgress(outcome.verifiedBefore + outcome.events)
+                    if outcome.total == before, let place = walk.place { try onVerified(place) }
+                }
+            }
         }
         outcome.add(walk.end())
-        outcome.add(try await audit.firstDamagedSubscription(of: stream).map { Finding(stream, row: $0) })
+        outcome.add(
+            try await audit.firstDamagedSubscription(of: stream, after: start?.head.position ?? .min)
+                .map { Finding(stream, row: $0) })
+    }
+
+    /// The place to begin at: where the earlier verification ended, if the log still has there what it had then.
+    ///
+    /// Signed heads and checkpoints of earlier positions are compared on the way there, without bodies.
+    private func start(_ outcome: inout VerificationOutcome) async throws -> VerifiedPlace? {
+        guard let place, place.head.position > 0 else { return nil }
+        let position = place.head.position
+        let there = try await audit.links(of: stream, after: position - 1, through: position)
+        guard there.first?.chain == place.head.chain else {
+            outcome.add(
+                Finding(
+                    stream, positions: 1...position,
+                    "an event was changed, inserted or removed since this was verified"))
+            return nil
+        }
+        let (earlier, roots) = heads.before(place, of: stream)
+        guard !earlier.isEmpty || !roots.isEmpty else { return place }
+        var walk = ChainWalk(stream, from: nil, heads: earlier, roots: roots)
+        outcome.add(walk.start())
+        while walk.position < position {
+            let links = try await audit.links(of: stream, after: walk.position, through: position)
+            guard !links.isEmpty else { break }
+            for link in links {
+                let (before, itself) = walk.next(link)
+                outcome.add(before)
+                outcome.add(itself)
+            }
+        }
+        return place
     }
 
     /// What is wrong with an archive file as a whole. Its bodies are checked with their events.
@@ -57,59 +129,82 @@ package struct LogVerifier {
         }
     }
 
-    /// What is wrong with the events of a page, in order.
+    /// A range of events that a worker checked.
+    private struct Checked: Sendable {
+        let worker: LogAudit
+        /// The position before the first event.
+        let start: Int64
+        let end: Int64
+        var events: [(link: AuditedLink, problem: String?)] = []
+        var erased: Int64 = 0
+        var archived: Int64 = 0
+        var unread: Int64 = 0
+
+        /// Follows the chain over the events, and adds what is wrong with them.
+        func add(to outcome: inout VerificationOutcome, _ walk: inout ChainWalk, _ stream: AuditedStream) {
+            for (link, problem) in events {
+                let (before, unchained) = walk.next(link)
+                outcome.add(before)
+                // What is wrong with an event itself says more than that it does not match the chain.
+                if let problem {
+                    outcome.add(Finding(stream, position: link.position, problem))
+                } else {
+                    outcome.add(unchained)
+                }
+            }
+            outcome.events += Int64(events.count)
+            outcome.erased += erased
+            outcome.archived += archived
+            outcome.unread += unread
+        }
+    }
+
+    /// Checks the events after a position, page by page.
+    private func check(
+        _ start: Int64, through end: Int64, _ erasures: ErasedPositions, _ worker: LogAudit
+    ) async throws -> Checked {
+        var checked = Checked(worker: worker, start: start, end: end)
+        var position = start
+        while position < end {
+            let page = try await worker.page(of: stream, after: position, through: end)
+            guard let last = page.last else { break }
+            position = last.position
+            checked.events += zip(page.map(\.link), try await problems(page, erasures, worker))
+                .map { (link: $0, problem: $1) }
+            checked.erased += Int64(page.count { erasures.excuse($0) })
+            checked.archived += Int64(page.count { $0.isArchived || $0.isUnread })
+            checked.unread += Int64(page.count { $0.isUnread && !erasures.excuse($0) })
+        }
+        return checked
+    }
+
+    /// What is wrong with each event of a page by itself.
     private func problems(
-        _ page: [AuditedEvent], _ walk: inout ChainWalk, _ erasures: ErasedPositions
-    ) async throws -> [Finding] {
-        let results = await results(of: page, erasures)
+        _ page: [AuditedEvent], _ erasures: ErasedPositions, _ worker: LogAudit
+    ) async throws -> [String?] {
+        var results: [EventVerifier.Result] = []
+        results.reserveCapacity(page.count)
+        for event in page {
+            // Without a body, nothing can be computed again. The chain is followed in any case.
+            // For a file that cannot be read, the file is reported, and not each of its bodies.
+            results.append(
+                erasures.excuse(event) || event.isUnread ? EventVerifier.Result() : await events.check(event))
+        }
         let sound = page.indices.filter { results[$0].facts != nil }
-        let others = try await audit.otherFacts(
+        let others = try await worker.otherFacts(
             sound.map { page[$0].position }, sound.compactMap { results[$0].facts }, sound.map { results[$0].defects },
             in: stream)
         let columns = Dictionary(others.map { ($0.position, $0.column) }, uniquingKeysWith: { first, _ in first })
-        var findings: [Finding] = []
-        for (event, result) in zip(page, results) {
-            let (before, unchained) = walk.next(event.link)
-            if let before { findings.append(before) }
-            // What is wrong with an event itself says more than that it does not match the chain.
-            let problem = result.problem ?? columns[event.position].map { "\($0) do not match the body" }
-            if let problem {
-                findings.append(Finding(stream, position: event.position, problem))
-            } else if let unchained {
-                findings.append(unchained)
-            }
+        return zip(page, results).map { event, result in
+            result.problem ?? columns[event.position].map { "\($0) do not match the body" }
         }
-        return findings
     }
+}
 
-    /// Checks events concurrently, since signatures dominate the cost, and returns the results in order.
-    private func results(
-        of events: [AuditedEvent], _ erasures: ErasedPositions
-    ) async -> [EventVerifier.Result] {
-        let width = max(1, ProcessInfo.processInfo.activeProcessorCount)
-        let verifier = self.events
-        return await withTaskGroup(of: [(Int, EventVerifier.Result)].self) { group in
-            for worker in 0..<width {
-                group.addTask {
-                    var results: [(Int, EventVerifier.Result)] = []
-                    for index in stride(from: worker, to: events.count, by: width) {
-                        let event = events[index]
-                        // Without a body, nothing can be computed again. The chain is followed in any case.
-                        // For a file that cannot be read, the file is reported, and not each of its bodies.
-                        let result =
-                            erasures.excuse(event) || event.isUnread
-                            ? EventVerifier.Result() : await verifier.check(event)
-                        results.append((index, result))
-                    }
-                    return results
-                }
-            }
-            var all = [EventVerifier.Result](repeating: EventVerifier.Result(), count: events.count)
-            for await results in group {
-                for (index, result) in results { all[index] = result }
-            }
-            return all
-        }
+extension ListedArchive {
+    /// Whether it has bodies of events after a position, as far as is known.
+    fileprivate func isAfter(_ position: Int64) -> Bool {
+        positions.map { $0.upperBound > position } ?? true
     }
 }
 

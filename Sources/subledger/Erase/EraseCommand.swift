@@ -14,15 +14,18 @@ struct EraseCommand: AsyncParsableCommand {
             pseudonyms, everywhere, and removes the bodies of the events that are about the person. Transaction ids of \
             Apple, order numbers of Google, products, dates and prices stay. So do positions, times and digests: heads \
             that were signed before still hold. One transaction does it and appends an event that says so. Shows what it \
-            will do, and asks. Prints a JSON line for each app. Exit status 65 if nobody is known by the id; 69 if the projections do not contain the whole log yet. Connects as \
-            the owner of the schema.
+            will do, and asks. Prints a JSON line for each app. Exit status 65 if nobody is known by the id; 69 if the \
+            projections do not contain the whole log yet. Connects as the owner of the schema.
+
+            With --list, prints what was erased, without any id: keep it outside of the database. After a backup from \
+            before was restored, --replay finds the same people in it and erases them again.
             """)
 
     @Option(help: ArgumentHelp("The app.", valueName: "bundle-id"))
-    var app: String
+    var app: String?
 
     @Option(help: ArgumentHelp("An id of the person.", valueName: "id"))
-    var customer: String
+    var customer: String?
 
     @Option(
         name: .customLong("as"),
@@ -35,7 +38,16 @@ struct EraseCommand: AsyncParsableCommand {
     var environment: StreamEnvironment?
 
     @Option(help: ArgumentHelp("The reason, which is recorded. It must not name the person.", valueName: "text"))
-    var reason: String
+    var reason: String?
+
+    @Flag(help: "Print the erasures of the log, a JSON line for each app.")
+    var list = false
+
+    @Option(
+        help: ArgumentHelp(
+            "Repeat the erasures that --list printed, as far as this log still has the people's data.",
+            valueName: "file"))
+    var replay: String?
 
     @Option(
         help: ArgumentHelp("The operator, who is recorded. [the user of the operating system]", valueName: "name"))
@@ -51,10 +63,19 @@ struct EraseCommand: AsyncParsableCommand {
     @OptionGroup var database: DatabaseFlags
 
     func validate() throws {
-        guard !customer.isEmpty else { throw ValidationError("--customer must not be empty.") }
-        try WriteFlags.check(reason, "--reason")
         if let by { try WriteFlags.check(by, "--by") }
         guard !dryRun || !yes else { throw ValidationError("--dry-run and --yes exclude each other.") }
+        if list || replay != nil {
+            guard !list || replay == nil, app == nil, customer == nil, reason == nil else {
+                throw ValidationError("--list and --replay exclude each other, and --app, --customer and --reason.")
+            }
+            return
+        }
+        guard app != nil, let customer, let reason else {
+            throw ValidationError("expected --app, --customer and --reason, or --list or --replay.")
+        }
+        guard !customer.isEmpty else { throw ValidationError("--customer must not be empty.") }
+        try WriteFlags.check(reason, "--reason")
         if reason.localizedCaseInsensitiveContains(customer) {
             throw ValidationError("--reason names the person: it stays in the log.")
         }
@@ -63,15 +84,16 @@ struct EraseCommand: AsyncParsableCommand {
     func run() async throws {
         try await reportingFailures {
             let settings = Settings(flags: database.values.merging(archive.values) { first, _ in first })
-            let key = CustomerKey(kind, customer)
-            let environment = environment?.value ?? .production
+            let erasures = try replay.map { try Self.erasures(inFile: $0) }
             try await Database.withExisting(settings, logger: try settings.logger()) { database in
                 try await database.withOwner { connection in
                     try await database.withOwner { listing in
                         let erasure = Erasure(
                             connection: connection, listing: listing, archive: database.archive)
                         do {
-                            try await erase(key, environment, erasure)
+                            if list { return try await printRecords(erasure) }
+                            if let erasures { return try await repeatAll(erasures, erasure) }
+                            try await eraseCustomer(erasure)
                         } catch let failure as Erasure.Failure {
                             throw CommandProblem(failure.description, failure.exitCode)
                         }
@@ -81,20 +103,29 @@ struct EraseCommand: AsyncParsableCommand {
         }
     }
 
-    private func erase(_ key: CustomerKey, _ environment: Subscriptions.Environment, _ erasure: Erasure) async throws {
+    private func eraseCustomer(_ erasure: Erasure) async throws {
+        guard let app, let customer, let reason else { return }
+        let (key, environment) = (CustomerKey(kind, customer), environment?.value ?? .production)
         let progress = ProgressReport("erase", unit: "events")
         let scope = try await erasure.scope(of: key, app: app, environment: environment) {
             progress.update($0, of: $1)
         }
-        for part in scope.parts { show(part) }
-        for file in try await erasure.archiveFiles(of: scope) { printError("archive file to write anew: \(file)") }
+        try await show(scope, erasure)
         guard !dryRun, try isConfirmed() else { return }
-        let order = Erasure.Order(
-            now: { SystemClock.now() }, by: by ?? NSUserName(), reason: reason,
-            random: (0..<16).map { _ in UInt8.random(in: .min ... .max) })
-        for outcome in try await erasure.erase(key, app: app, environment: environment, order) {
+        for outcome in try await erasure.erase(key, app: app, environment: environment, order(reason)) {
             show(outcome)
         }
+        try await removeReplacedFiles(erasure)
+    }
+
+    /// - Parameter random: What the pseudonyms are made of. [new bytes]
+    private func order(_ reason: String, _ random: [UInt8]? = nil) -> Erasure.Order {
+        Erasure.Order(
+            now: { SystemClock.now() }, by: by ?? NSUserName(), reason: reason,
+            random: random ?? (0..<16).map { _ in UInt8.random(in: .min ... .max) })
+    }
+
+    private func removeReplacedFiles(_ erasure: Erasure) async throws {
         do {
             try await erasure.removeReplacedFiles()
         } catch let error as ArchiveError {
@@ -102,6 +133,62 @@ struct EraseCommand: AsyncParsableCommand {
                 "the erasure is done, but a replaced file still has the bodies: \(error): run `subledger archive --clean`",
                 .unavailable)
         }
+    }
+
+    // MARK: The list
+
+    private static func erasures(inFile name: String) throws -> [[Erasure.Record]] {
+        guard let bytes = InputFile.read(name) else { throw CommandProblem("\(name): \(InputFile.unreadable)") }
+        guard let erasures = Erasure.Record.erasures(inLines: bytes) else {
+            throw CommandProblem("\(name): expected lines that `subledger erase --list` printed")
+        }
+        return erasures
+    }
+
+    private func printRecords(_ erasure: Erasure) async throws {
+        for record in try await erasure.records() {
+            var writer = JSONWriter()
+            record.write(to: &writer)
+            print(writer.text)
+        }
+    }
+
+    /// Looks at all of them first, so that the operator sees what will be done.
+    private func repeatAll(_ erasures: [[Erasure.Record]], _ erasure: Erasure) async throws {
+        var people = 0
+        var unexplained: [String] = []
+        for records in erasures {
+            let missing = try await erasure.missing(of: records)
+            for repetition in missing.repetitions { try await show(repetition.scope, erasure) }
+            people += missing.repetitions.count
+            if missing.unexplained > 0 {
+                unexplained.append("\(records[0].statement.pseudonym): \(missing.unexplained) events")
+            }
+        }
+        if people == 0, unexplained.isEmpty { printError("nothing to erase again: erasures \(erasures.count)") }
+        if people > 0, !dryRun, try isConfirmed() {
+            for records in erasures {
+                // Looked for again, since an erasure changes what the next one finds.
+                for repetition in try await erasure.missing(of: records).repetitions {
+                    let outcomes = try await erasure.erase(
+                        repetition.key, app: repetition.app, environment: repetition.environment,
+                        order(records[0].statement.reason, repetition.random))
+                    for outcome in outcomes { show(outcome) }
+                }
+            }
+            try await removeReplacedFiles(erasure)
+        }
+        for line in unexplained {
+            printError("\(line) are not one person's alone in this log: erase them by an id of the person")
+        }
+        if !unexplained.isEmpty { throw ExitCode.failure }
+    }
+
+    // MARK: What is shown
+
+    private func show(_ scope: ErasureScope, _ erasure: Erasure) async throws {
+        for part in scope.parts { show(part) }
+        for file in try await erasure.archiveFiles(of: scope) { printError("archive file to write anew: \(file)") }
     }
 
     /// On stderr, so that stdout has what was done and nothing else.

@@ -102,8 +102,8 @@ struct Inspect: AsyncParsableCommand {
                 guard let stream = try await audit.streams().first(where: { $0.key == key }) else {
                     throw CommandProblem("the log has no such stream")
                 }
-                guard position > 0, let event = try await audit.page(of: stream, after: position - 1).first,
-                    event.position == position
+                guard position > 0,
+                    let event = try await audit.page(of: stream, after: position - 1, through: position).first
                 else { throw CommandProblem("the log has no event at position \(position)") }
                 return try event.body()
             }

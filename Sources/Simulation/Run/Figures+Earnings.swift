@@ -1,0 +1,101 @@
+import Encoding
+
+/// What customers were worth, and who left with which price.
+extension Figures {
+    /// The months after the first payment whose revenue is computed.
+    private static let monthsMax = 6
+
+    /// Adds what was paid and kept, by whether the store's share is that of the first year of service or of later ones.
+    mutating func addProceeds(_ subscription: SimulatedSubscription) {
+        let storefront = subscription.customer.storefront
+        let payments = subscription.purchases.filter(\.isPayment)
+        for payment in payments {
+            let isLater = payment.expiresDate != nil && Self.servedDays(before: payment, of: payments) >= 365
+            let place = "\(payment.product.id) \(storefront.country) \(storefront.currency)"
+            add(
+                payment.paid - payment.paidBack, "proceeds", Self.month(payment.purchaseDate), place,
+                isLater ? "later" : "first_year")
+        }
+    }
+
+    /// The whole days of paid service before a payment. Full refunds do not count; a pause of more than 60 days begins anew.
+    private static func servedDays(before payment: Purchase, of payments: [Purchase]) -> Int64 {
+        let day: Int64 = 86_400_000
+        let now = payment.purchaseDate.milliseconds
+        let served = payments.filter { $0.revocation?.kind != .full && $0.purchaseDate < payment.purchaseDate }
+            .compactMap { paid in paid.expiresDate.map { (start: paid.purchaseDate.milliseconds, end: $0.milliseconds) }
+            }
+            .sorted { $0.start < $1.start }
+        var total: Int64 = 0
+        var until: Int64?
+        for span in served {
+            if let until, span.start - until > 60 * day { total = 0 }
+            total += max(0, min(span.end, now) - max(span.start, until ?? span.start))
+            until = max(until ?? span.end, span.end)
+        }
+        if let until, now - until > 60 * day { total = 0 }
+        return total / day
+    }
+
+    /// Adds each price that a subscription paid, and whether the subscription ended with it. No story goes on until now.
+    mutating func addPrices(_ subscription: SimulatedSubscription) {
+        let boundaries = subscription.access.boundaries.sorted()
+        let held = Set(
+            boundaries.compactMap { boundary in
+                subscription.holder(at: boundary).flatMap { $0.isGrace ? nil : $0.purchase.transactionId }
+            })
+        let paid = subscription.purchases.filter {
+            held.contains($0.transactionId) && $0.expiresDate != nil && !$0.isTrial && $0.revocation?.kind != .full
+        }
+        let ended = Set(
+            boundaries.compactMap { boundary -> String? in
+                let before = boundary.advanced(byMilliseconds: -1)
+                guard subscription.access.isHeld(at: before), !subscription.access.isHeld(at: boundary) else {
+                    return nil
+                }
+                return subscription.holder(at: before)?.purchase.transactionId
+            })
+        let last = paid.max { $0.purchaseDate < $1.purchaseDate }
+        for (price, purchases) in Dictionary(grouping: paid, by: { Self.price($0, subscription) }) {
+            guard let latest = purchases.max(by: { $0.purchaseDate < $1.purchaseDate }) else { continue }
+            let isChurned = latest.transactionId == last?.transactionId || ended.contains(latest.transactionId)
+            add(1, "price_cohorts", price, "subscriptions")
+            add(1, "price_cohorts", price, isChurned ? "churned" : "moved")
+        }
+    }
+
+    private static func price(_ purchase: Purchase, _ subscription: SimulatedSubscription) -> String {
+        let storefront = subscription.customer.storefront
+        let offer = purchase.offer.map { " \($0.kind.rawValue)\($0.identifier.map { " \($0)" } ?? "")" } ?? ""
+        return "\(purchase.product.id) \(storefront.country) \(storefront.currency) \(purchase.paid)\(offer)"
+    }
+
+    /// Adds what a customer paid and kept in the months after the first payment.
+    ///
+    /// - Parameter subscriptions: Without those of members.
+    mutating func addLifetimeValue(_ subscriptions: [SimulatedSubscription], owned: Range<Instant>) {
+        let payments = subscriptions.flatMap { subscription in
+            subscription.purchases.filter { $0.isPayment && owned.contains($0.purchaseDate) }
+                .map { (purchase: $0, storefront: subscription.customer.storefront) }
+        }.sorted { left, right in
+            let (earlier, later) = (left.purchase, right.purchase)
+            return (earlier.purchaseDate, earlier.transactionId) < (later.purchaseDate, later.transactionId)
+        }
+        guard let first = payments.first else { return }
+        let cohort = "\(Self.month(first.purchase.purchaseDate)) \(first.storefront.country)"
+        add(1, "ltv", cohort, "customers")
+        for payment in payments where payment.storefront.currency == first.storefront.currency {
+            let passed = Self.months(from: first.purchase.purchaseDate, to: payment.purchase.purchaseDate)
+            guard passed <= Self.monthsMax else { continue }
+            for months in passed...Self.monthsMax {
+                add(payment.purchase.paid - payment.purchase.paidBack, "ltv", cohort, String(months), "revenue")
+            }
+        }
+    }
+
+    /// The whole months between the days of two instants.
+    private static func months(from: Instant, to: Instant) -> Int {
+        let (start, end) = (from.calendarDate, to.calendarDate)
+        return (end.year - start.year) * 12 + end.month - start.month - (end.day < start.day ? 1 : 0)
+    }
+}
