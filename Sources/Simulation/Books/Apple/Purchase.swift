@@ -59,6 +59,11 @@ package struct Seats: Sendable, Hashable {
         /// Of one seat, in thousandths of the currency's unit.
         package let price: Int64
         package let quantity: Int
+
+        package init(price: Int64, quantity: Int) {
+            self.price = price
+            self.quantity = quantity
+        }
     }
 
     package enum Invitations: String, Sendable {
