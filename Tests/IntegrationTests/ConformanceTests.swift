@@ -12,18 +12,18 @@ private let isRunnable = ["python3", "openssl", "psql"].allSatisfy { tool in
 @Suite("The conformance corpus", .enabled(if: isRunnable, "python3, openssl or psql is missing"))
 struct ConformanceTests {
     /// The cases that do not hold yet. A case that begins to hold must leave the list.
-    static let knownToFail: Set<String> = []
+    static let knownToFail: Set<String> = ["add-on-counts-in-the-monthly-value"]
 
     private static let repository = DocumentationArticle.repository
 
-    @Test("every case holds, except those that are known to fail", .timeLimit(.minutes(5)))
+    @Test("every case holds, except those that are known to fail", .timeLimit(.minutes(10)))
     func corpus() throws {
         let result = try Self.run(["--json", "--program", ServerProcess.executable.path])
 
         let report = try #require(
             try JSONSerialization.jsonObject(with: result.output) as? [String: Any], "\(result.error)")
         let cases = try #require(report["cases"] as? [[String: Any]])
-        #expect(cases.count >= 136)
+        #expect(cases.count >= 138)
         var failing: Set<String> = []
         for item in cases {
             let id = try #require(item["id"] as? String)
@@ -89,7 +89,7 @@ struct ConformanceTests {
     private static func run(_ arguments: [String]) throws -> (status: Int32, output: Data, error: String) {
         // The script stops its server when it is terminated.
         let result = try Process.run(
-            repository.appendingPathComponent("deploy/conformance"), arguments, limit: 240)
+            repository.appendingPathComponent("deploy/conformance"), arguments, limit: 540)
         return (result.status, result.output, result.errorText)
     }
 }

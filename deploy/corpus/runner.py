@@ -110,7 +110,7 @@ class Run:
             done = self.server.metric("subledger_google_questions_total", app=self.case.package) - settled
             if asked and done >= len(tokens):
                 return
-            time.sleep(0.05)
+            time.sleep(0.1)
         raise Failure(f"Google Play was not asked about {sorted(tokens)} within {ASKED_SECONDS} seconds")
 
     def handIn(self, step):

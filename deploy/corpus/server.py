@@ -127,7 +127,7 @@ class Server:
                 time.sleep(0.3)
                 if self.metric("subledger_projector_lag_events") == 0:
                     return
-            time.sleep(0.02)
+            time.sleep(0.1)
         raise Failure(f"events are not folded after {seconds} seconds")
 
 

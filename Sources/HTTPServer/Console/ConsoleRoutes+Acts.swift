@@ -20,7 +20,8 @@ extension ConsoleRoutes {
                 throw ConsoleProblem(
                     .forbidden, "Not done", "Changes at the stores are switched off on this server.")
             }
-            guard let subscription = try await subscriptions.subscriptions([id], in: stream).first?.subscription else {
+            let found = try await subscriptions.leading(subscriptions.subscriptions([id], in: stream), in: stream)
+            guard let subscription = found.first?.subscription else {
                 throw ConsoleProblem(.notFound, "Not done", "No subscription has this id here.")
             }
             let reason = try form.text("reason")?.trimmed ?? ""

@@ -68,7 +68,9 @@ struct PurchaseReader: Sendable {
         if isProjected, isLinked == true, let customerId, !ids.isEmpty {
             isLinked = try await subscriptions.areOwned(ids, by: customerId, in: stream, at: instant)
         }
-        let found = isLinked == false ? [] : try await subscriptions.subscriptions(ids, in: stream)
+        let stored = isLinked == false ? [] : try await subscriptions.subscriptions(ids, in: stream)
+        // A purchase on Google Play that continues an earlier one is part of that one's subscription.
+        let found = try await subscriptions.leading(stored, in: stream)
         let granted =
             if let customerId {
                 try await entitlements(of: customerId, in: stream, at: instant)

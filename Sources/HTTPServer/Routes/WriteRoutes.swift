@@ -45,7 +45,8 @@ package struct WriteRoutes: Sendable {
         guard stores.makesChanges else {
             throw Problem(.forbidden, "changes at the stores are switched off on this server")
         }
-        guard let subscription = try await subscriptions.subscriptions([id], in: stream).first?.subscription else {
+        let found = try await subscriptions.leading(subscriptions.subscriptions([id], in: stream), in: stream)
+        guard let subscription = found.first?.subscription else {
             throw Problem(.notFound, "no subscription has this id in \(stream.environment.rawValue)")
         }
         let by = try Self.line("by", of: json)
