@@ -2,12 +2,11 @@ import AppStore
 import Encoding
 import EventLog
 import Projector
+import Simulation
 import Subscriptions
 import TestSupport
 import Testing
 import Verification
-
-@testable import Simulation
 
 /// The simulator renders the notifications by Apple's documentation alone: no genuine body with seats was seen.
 @Suite("Seats are given by a backend, as many as were bought")
