@@ -49,6 +49,9 @@ struct LimitsTableTests {
         "hand-ins of a customer":
             "\(HTTP.handInBurstMax), then \(HTTP.handInsPerSecond)/s; a request counts as one for each "
             + "\(HTTP.handInTexts) signed texts",
+        "purchases of a customer that a hand-in moves to another":
+            "\(HTTP.movedPurchaseBurstMax), then \(HTTP.movedPurchasesPerSecond)/s; a move counts for both with all that the "
+            + "former owner has",
         "requests of an app's user": "\(HTTP.userRequestBurstMax), then \(HTTP.userRequestsPerSecond)/s",
         "requests of apps from one address": "\(HTTP.appRequestBurstMax), then \(HTTP.appRequestsPerSecond)/s",
         "requests of apps at a time, public":
