@@ -7461,8 +7461,9 @@ with plan as materialized (
     charged.product_id,
     charged.starts_at,
     charged.ends_at,
-    charged.churned_at,
-    charged.churn_reason,
+    -- After a failed renewal, access ends with the grace of the period.
+    coalesce(charged.churned_at, grace.churned_at) as churned_at,
+    coalesce(charged.churn_reason, grace.churn_reason) as churn_reason,
     charged.price,
     charged.price_period,
     charged.currency,
@@ -7491,6 +7492,11 @@ with plan as materialized (
     on bought.stream_id = charged.stream_id
     and bought.original_transaction_id = charged.original_transaction_id
     and bought.transaction_id = charged.transaction_id
+  left join subledger.access_period as grace
+    on grace.stream_id = charged.stream_id
+    and grace.original_transaction_id = charged.original_transaction_id
+    and grace.transaction_id = charged.transaction_id
+    and grace.cause = 'grace'
   where charged.payer_state = 'paying'
     and not charged.is_refunded
     and charged.starts_at < charged.ends_at

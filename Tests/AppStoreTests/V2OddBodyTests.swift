@@ -111,9 +111,12 @@ struct V2OddBodyTests {
         let event = try body.event()
         let atItsEnd = try body.changing { $0.renewal?["gracePeriodExpiresDate"] = ms("2018-12-20") }.event()
         let off = try body.changing { $0.renewal?["autoRenewStatus"] = 0 }.event()
+        let undated = try body.changing { $0.renewal?["gracePeriodExpiresDate"] = nil }.event()
 
         #expect(event.renewals.map(\.endedStatus) == [ended])
         #expect(event.defects.map(\.path) == (ended == nil ? [] : ["data.status"]))
+        // Nothing contradicts it in the same body, and an earlier one may have.
+        #expect(undated.renewals.map(\.endedStatus) == [ended] && undated.defects.isEmpty)
         for other in [atItsEnd, off] {
             #expect(other.renewals.map(\.endedStatus) == [nil] && other.defects.isEmpty)
         }

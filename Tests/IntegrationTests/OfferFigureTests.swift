@@ -161,6 +161,31 @@ struct OfferFigureTests {
         }
     }
 
+    @Test("a price was left if access ended with it after grace, even if the customer came back for another")
+    func priceLeftInGrace() async throws {
+        let failed = AnalystLog.Stated(
+            "2025-02-01T13:00:00Z", [Self.charge("1070", "2025-01-01", "2025-02-01", 10, "USD", "USA")],
+            [
+                Self.renewal(of: "1070") {
+                    ($0.isInBillingRetryPeriod, $0.autoRenewStatus) = (true, true)
+                    $0.gracePeriodExpiresDate = AnalystLog.date("2025-02-17T12:00:00Z")
+                }
+            ])
+        let back = AnalystLog.Stated(
+            "2025-05-01T13:00:00Z", [Self.charge("1070-2", "2025-05-01", "2099-06-01", 12, "USD", "USA")])
+        try await SimulatedLog.with { log in
+            try await AnalystLog.fold([failed, back], log)
+
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', original_transaction_id, price, payments, state, mrr, churn_reason)
+                    from analyst.price_cohorts_detail
+                    order by price
+                    """) == ["1070 10.000 1 churned billing", "1070 12.000 1 active 12.000"])
+        }
+    }
+
     @Test("the mix of plans: subscriptions and monthly value on the first of each month and today")
     func planMix() async throws {
         try await SimulatedLog.with { log in

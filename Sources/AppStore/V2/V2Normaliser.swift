@@ -106,14 +106,15 @@ private struct V2Normaliser {
             return status
         }
         // A customer who switches renewal off ends grace at once.
-        if let renewal, renewal.autoRenewStatus != false, let end = renewal.gracePeriodExpiresDate,
-            let signed = renewal.signedDate, signed < end
-        {
-            reader.defects.append(
-                Defect(path: "data.status", problem: "says that grace is over, and its stated end is later"))
-            return status
+        guard let renewal, renewal.autoRenewStatus != false, let signed = renewal.signedDate else { return nil }
+        guard let end = renewal.gracePeriodExpiresDate else {
+            // An earlier body may have stated a later end.
+            return type == "GRACE_PERIOD_EXPIRED" ? status : nil
         }
-        return nil
+        guard signed < end else { return nil }
+        reader.defects.append(
+            Defect(path: "data.status", problem: "says that grace is over, and its stated end is later"))
+        return status
     }
 
     /// Stores an object of the notification as details, without the fields that are read elsewhere.

@@ -45,7 +45,8 @@ extension Figures {
                 subscription.holder(at: boundary).flatMap { $0.isGrace ? nil : $0.purchase.transactionId }
             })
         let paid = subscription.purchases.filter {
-            held.contains($0.transactionId) && $0.expiresDate != nil && !$0.isTrial && $0.revocation?.kind != .full
+            held.contains($0.transactionId) && $0.expiresDate != nil && !$0.isTrial && !$0.addsSeats
+                && $0.revocation?.kind != .full
         }
         let ended = Set(
             boundaries.compactMap { boundary -> String? in
@@ -55,19 +56,43 @@ extension Figures {
                 }
                 return subscription.holder(at: before)?.purchase.transactionId
             })
-        let last = paid.max { $0.purchaseDate < $1.purchaseDate }
-        for (price, purchases) in Dictionary(grouping: paid, by: { Self.price($0, subscription) }) {
-            guard let latest = purchases.max(by: { $0.purchaseDate < $1.purchaseDate }) else { continue }
-            let isChurned = latest.transactionId == last?.transactionId || ended.contains(latest.transactionId)
-            add(1, "price_cohorts", price, "subscriptions")
-            add(1, "price_cohorts", price, isChurned ? "churned" : "moved")
+        let prices = paid.flatMap { purchase -> [HeldPrice] in
+            let added = subscription.purchases.filter {
+                $0.addsSeats && $0.revocation == nil && $0.expiresDate == purchase.expiresDate
+            }
+            let starts = [purchase.purchaseDate] + added.map(\.purchaseDate).sorted()
+            return starts.enumerated().map { index, start in
+                let amount =
+                    index == 0
+                    ? purchase.paid
+                    : subscription.payments(ofPeriodOf: purchase, at: start).map(\.paid).reduce(0, +)
+                return HeldPrice(
+                    key: Self.place(of: purchase, paying: amount, subscription), start: start,
+                    isLeft: index == added.count && ended.contains(purchase.transactionId))
+            }
+        }
+        let last = prices.map(\.start).max()
+        for (key, same) in Dictionary(grouping: prices, by: \.key) {
+            guard let latest = same.max(by: { $0.start < $1.start }) else { continue }
+            add(1, "price_cohorts", key, "subscriptions")
+            add(1, "price_cohorts", key, latest.start == last || latest.isLeft ? "churned" : "moved")
         }
     }
 
-    private static func price(_ purchase: Purchase, _ subscription: SimulatedSubscription) -> String {
+    /// A price from an instant on; seats that are added to a period raise it.
+    private struct HeldPrice {
+        let key: String
+        let start: Instant
+        /// Whether access ended with it.
+        let isLeft: Bool
+    }
+
+    private static func place(
+        of purchase: Purchase, paying amount: Int64, _ subscription: SimulatedSubscription
+    ) -> String {
         let storefront = subscription.customer.storefront
         let offer = purchase.offer.map { " \($0.kind.rawValue)\($0.identifier.map { " \($0)" } ?? "")" } ?? ""
-        return "\(purchase.product.id) \(storefront.country) \(storefront.currency) \(purchase.paid)\(offer)"
+        return "\(purchase.product.id) \(storefront.country) \(storefront.currency) \(amount)\(offer)"
     }
 
     /// Adds what a customer paid and kept in the months after the first payment.
