@@ -340,7 +340,7 @@ struct ArchiveTests {
                     ["psql", url, "-Xq"]
                     + [
                         "set deadlock_timeout = '60s'", "begin", "lock table subledger.event_body in access share mode",
-                        "update subledger.event_archive set bytes = bytes", "rollback",
+                        "update subledger.event_archive set bodies = bodies", "rollback",
                     ].flatMap { ["-c", $0] }
                 try session.run()
                 other.withLock { $0 = session }
