@@ -5779,22 +5779,28 @@ left join lateral (
     and access_period.cause = 'grace'
 ) as grace on true
 left join lateral (
-  select access_period.starts_at, transaction.positions
-  from subledger.access_period
-  join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
-  where access_period.stream_id = due.stream_id
-    and access_period.original_transaction_id = due.original_transaction_id
-    and access_period.cause = 'paid'
-    and access_period.starts_at >= due.due_at
-    and access_period.starts_at < due.due_at + analyst.retry_length(failed.billing_plan_type)
-    and transaction.transaction_reason is distinct from 'PURCHASE'
-  order by access_period.starts_at, transaction_id
-  limit 1
+  select next.starts_at, next.positions
+  from (
+    select access_period.starts_at, transaction.positions, transaction.transaction_reason
+    from subledger.access_period
+    join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
+    where access_period.stream_id = due.stream_id
+      and access_period.original_transaction_id = due.original_transaction_id
+      and access_period.cause = 'paid'
+      and access_period.starts_at >= due.due_at
+      and access_period.starts_at < due.due_at + analyst.retry_length(failed.billing_plan_type)
+    order by access_period.starts_at, transaction_id
+    limit 1
+  ) as next
+  -- After a new purchase, renewals are of that one. Another plan that is bought in grace leaves no gap.
+  where next.transaction_reason is distinct from 'PURCHASE'
+    or next.starts_at <= grace.ends_at
 ) as recovered on true;
 
 comment on view analyst.billing_retries_detail is
   'Every renewal that failed, and its outcome. Recovered means charged within the 60 days in which Apple retries (90 of '
-  'a commitment that is billed monthly); if only V1 reported it, a new purchase in that time looks the same. For Google: '
+  'a commitment that is billed monthly); if only V1 reported it, a new purchase in that time looks the same. Another plan '
+  'that is bought in grace counts as recovered in grace. For Google: '
   'every grace period, and every account hold without one';
 comment on column analyst.billing_retries_detail.month is 'First day of the month in which the renewal was due, UTC';
 comment on column analyst.billing_retries_detail.product_id is 'Product of the period that could not be renewed';
