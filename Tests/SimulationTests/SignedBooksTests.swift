@@ -25,8 +25,11 @@ struct SignedBooksTests {
         var checked = 0
         for story in 0..<80 {
             for subscription in simulation.storyteller.accounts(ofStory: story).flatMap(\.subscriptions) {
-                for (entry, notification) in zip(subscription.notifiedBooks, subscription.notifications) {
-                    guard let expected = notification.status else { continue }
+                let books = subscription.notifiedBooks
+                for (index, (entry, notification)) in zip(books, subscription.notifications).enumerated() {
+                    // Of two events of one instant, only the state after the second one can be asked for.
+                    let isOvertaken = index + 1 < books.count && books[index + 1].at == entry.at
+                    guard let expected = notification.status, !isOvertaken else { continue }
                     let status = subscription.status(at: entry.at)
 
                     #expect(status?.status == expected, "story \(story), \(notification.notificationUUID)")

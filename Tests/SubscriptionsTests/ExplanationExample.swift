@@ -188,6 +188,19 @@ extension ExplanationExample {
                 Told("2026-02-01", [rowA], [grace("2026-02-17")]),
                 Told("2026-02-05", [rowA], [grace("2026-02-17", autoRenew: false, at: "2026-02-05")]),
             ], at: "2026-02-10", active: false, positions: [2]),
+        ExplanationExample(
+            rule: .endedByStatus,
+            reports: [
+                Told("2026-01-01", [signed(rowA, "2026-01-01")]),
+                Told(
+                    "2026-01-10", [signed(rowA, "2026-01-10")],
+                    [
+                        intention(autoRenew: true) {
+                            $0.signedDate = day("2026-01-10")
+                            $0.endedStatus = 2
+                        }
+                    ]),
+            ], at: "2026-01-20", active: false, positions: [2]),
     ]
 
     private static let removals = [
