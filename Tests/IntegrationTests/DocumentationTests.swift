@@ -32,6 +32,7 @@ struct DocumentationTests {
         "Export": ["psql -c"],
         "StoreReports": ["subledger report import"],
         "Offers": ["curl"],
+        "Seats": ["curl -s -X PUT"],
         "Switching": ["subledger import", "subledger compare-access"],
         "Security": ["subledger inspect"],
         "Console": ["token=", "subledger order"],
