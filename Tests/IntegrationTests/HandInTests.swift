@@ -176,6 +176,41 @@ struct HandInTests {
         }
     }
 
+    @Test("no move is counted where nothing is taken: from a member of a seat, and between customers who share")
+    func noMoves() async throws {
+        for policy in ["latest-buyer", "shared"] {
+            try await HandInBundle.with { bundle in
+                try await bundle.set(policy: policy)
+                for way in HandInWay.allCases where way != .transactionId {
+                    let (anna, boris) = ("anna of \(way)", "boris of \(way)")
+                    _ = try await bundle.handIn(way, customer: anna)
+                    if policy == "shared" { _ = try await bundle.handIn(way, customer: boris) }
+                    try await bundle.server.isFolded()
+                    // Boris has a seat of Anna's purchase, or shares it, and has bought coins for years.
+                    try await bundle.script(
+                        """
+                        insert into subledger.ownership
+                        select stream_id,
+                          case number when 0 then original_transaction_id else 'coins-' || number || ' of \(way)' end,
+                          starts_at, ends_at, customer_kind, '\(boris)', case number when 0 then 'seat' else reason end,
+                          position
+                        from subledger.ownership cross join generate_series(0, 9999) as number
+                        where customer_id = '\(anna)'
+                        on conflict do nothing
+                        """)
+                    for customer in policy == "shared" ? [anna, boris] : [anna] {
+                        for _ in 0..<2 {
+                            let answer = try await bundle.handIn(way, customer: customer)
+
+                            #expect(answer.status == 200, "\(policy), \(way): \(answer.body)")
+                            #expect(answer.json["linked"] as? Bool == true, "\(policy), \(way): \(answer.body)")
+                        }
+                    }
+                }
+            }
+        }
+    }
+
     /// The account ids that the app got for two of its users, who buy in one way only.
     private static func accounts(_ way: HandInWay) -> (anna: String, boris: String) {
         let place = HandInWay.allCases.firstIndex(of: way) ?? 0

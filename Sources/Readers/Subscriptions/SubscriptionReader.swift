@@ -79,8 +79,8 @@ package struct SubscriptionReader: Sendable {
         package let purchases: Int
     }
 
-    /// The customers of the backend, others than one, who own some of the subscriptions, or purchases that are part of one, at
-    /// an instant.
+    /// The customers of the backend, others than one, from whom it would take some of the subscriptions, or purchases that are
+    /// part of one, if it proved them at an instant. Members of a seat own nothing, and customers who share lose nothing.
     ///
     /// - Throws: ``ReadError``.
     package func otherOwners(
@@ -119,14 +119,22 @@ package struct SubscriptionReader: Sendable {
             and asked.original_transaction_id = coalesce(subscription.part_of, input.id)
           where stream.app = $1
             and asked.customer_kind = 'link'
+            and asked.reason <> 'seat'
             and asked.customer_id <> $3
             and asked.starts_at <= $4
             and asked.ends_at > $4
+            and not exists (
+              select
+              from subledger.app_ownership
+              where app_ownership.app = $1
+                and app_ownership.policy = 'shared'
+            )
         ) as owner
         join subledger.ownership as owned
           on owned.stream_id = owner.stream_id
           and owned.customer_id = owner.customer_id
         where owned.customer_kind = 'link'
+          and owned.reason <> 'seat'
           and owned.ends_at > $4
         group by owner.customer_id
         """)
