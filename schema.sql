@@ -3733,6 +3733,10 @@ select
   case
     when transaction.revocation_type in ('REFUND_PRORATED', 'REFUND_UNITS', 'REFUND_AMOUNT') then
       transaction.revocation_percentage / 1000.0
+    -- The order of a revoked purchase says how much of it was paid back.
+    when transaction.revocation_date is not null and not transaction.is_upgraded and transaction.price > 0
+      and transaction.refunded_price < transaction.price
+    then transaction.refunded_price * 100.0 / transaction.price
     when transaction.revocation_date is not null then coalesce(transaction.revocation_percentage / 1000.0, 100)
   end as refund_percent,
   transaction.positions,

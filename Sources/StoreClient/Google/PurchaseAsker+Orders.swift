@@ -12,7 +12,7 @@ extension PurchaseAsker {
     ) async throws -> AskedOrders {
         var asked = AskedOrders()
         // Only its order says what was paid for a one-time purchase.
-        guard snapshot.kind == .subscription ? !snapshot.isPending : snapshot.state == .purchased else { return asked }
+        guard snapshot.kind == .subscription ? !snapshot.isPending : snapshot.wasPaid else { return asked }
         let (claim, app) = (question.claim, question.app)
         let last = try await queue.answered(claim)
         let (answered, unknown) = AnsweredPurchase.after(

@@ -44,7 +44,7 @@ struct PurchaseHistory {
     var inherited: String?
 
     /// When the latest answer about each order was given.
-    private(set) var ordersStatedAt: [String: Instant] = [:]
+    private var ordersStatedAt: [String: Instant] = [:]
     private var orderPositions: [String: Int64] = [:]
     /// By order: the first event that stated each of its refunds.
     private var refundPositions: [String: [PurchaseOrder.Refund: Int64]] = [:]
@@ -107,6 +107,12 @@ struct PurchaseHistory {
     }
 
     var isProduct: Bool { answers.last?.snapshot.kind == .product }
+
+    /// Whether an answer about an order, later than an instant, says that a part of it was paid back.
+    func isRefundedInPart(_ order: PurchaseOrder, statedAfter instant: Instant?) -> Bool {
+        guard order.stateName == PurchaseOrder.partiallyRefunded, let instant else { return false }
+        return ordersStatedAt[order.orderId].map { instant <= $0 } ?? false
+    }
 
     func position(of refund: PurchaseOrder.Refund, of orderId: String) -> Int64? { refundPositions[orderId]?[refund] }
 

@@ -24,23 +24,17 @@ extension PurchaseLine {
             let (next, overflow) = sum.addingReportingOverflow(refund.amount)
             return overflow ? price : min(next, price)
         }
-        if let last = refunds.last {
-            if transaction.isRefunded {
-                // A void says that all of it was paid back, unless a later answer about the order says how much was.
-                if order.stateName == PurchaseOrder.partiallyRefunded, let voidedAt = transaction.revocationDate,
-                    let statedAt = history.ordersStatedAt[orderId], voidedAt <= statedAt
-                {
-                    transaction.refundedPrice = refunded
-                }
-            } else {
-                transaction.refundedPrice = refunded
-                row.statedRefunds = refunds
-                if transaction.revocationDate == nil, !transaction.isUpgraded {
-                    row.amountRefunds = refunds
-                    row.positions = Set(row.positions + refunds.map(\.position)).sorted()
-                    transaction.state(refunded: refunded, of: price, at: last.at)
-                    transaction.revocationReason = order.refunds.last?.reason
-                }
+        // A void says that all of it was paid back, unless a later answer about the order says how much was.
+        let isStated =
+            !transaction.isRefunded || history.isRefundedInPart(order, statedAfter: transaction.revocationDate)
+        if let last = refunds.last, isStated {
+            transaction.refundedPrice = refunded
+            if !transaction.isRefunded { row.statedRefunds = refunds }
+            if transaction.revocationDate == nil, !transaction.isUpgraded {
+                row.amountRefunds = refunds
+                row.positions = Set(row.positions + refunds.map(\.position)).sorted()
+                transaction.state(refunded: refunded, of: price, at: last.at)
+                transaction.revocationReason = order.refunds.last?.reason
             }
         }
         row.boxed = Boxed(transaction)

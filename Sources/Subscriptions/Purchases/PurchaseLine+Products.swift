@@ -7,7 +7,8 @@ extension PurchaseLine {
     func products(
         of history: PurchaseHistory, _ used: inout Set<String>
     ) -> [Subscription.ResolvedTransaction] {
-        guard history.isProduct, let paid = history.answers.first(where: \.wasPaid), let last = history.answers.last
+        guard history.isProduct, let paid = history.answers.first(where: \.snapshot.wasPaid),
+            let last = history.answers.last
         else { return [] }
         return paid.snapshot.items.map { item in
             let now = last.snapshot.items.first { $0.productId == item.productId } ?? item
@@ -58,14 +59,6 @@ extension PurchaseLine {
             if let orderId = item.orderId { state(orderId, item.productId, in: &row) }
             return row
         }
-    }
-}
-
-extension PurchaseHistory.Answer {
-    /// Whether the one-time purchase was paid for at some time: one that was cancelled since then has a time of completion,
-    /// one that never was paid has none.
-    fileprivate var wasPaid: Bool {
-        snapshot.state == .purchased || snapshot.state == .cancelled && snapshot.startTime != nil
     }
 }
 

@@ -80,6 +80,10 @@ package struct PurchaseSnapshot: Sendable, Hashable {
     /// True if nothing was ever paid for the purchase.
     package var isPending: Bool { state == .pending || state == .pendingPurchaseCanceled }
 
+    /// Whether a one-time purchase was paid for at some time: one that was cancelled since then has a time of completion, one
+    /// that never was paid has none.
+    package var wasPaid: Bool { state == .purchased || state == .cancelled && startTime != nil }
+
     /// The app user as stated by the app at the purchase; nil if it stated none.
     package var accountId: String? { obfuscatedAccountId ?? obfuscatedProfileId }
 
