@@ -291,8 +291,8 @@ extension ErasureScope {
               and 'sha256:' || encode(token_sha256, 'hex') = any ($2::text[])
             """)
 
-        /// The subscriptions that were ever one of these customers', not those of which they had a seat, the purchases on Google Play of which they consist
-        /// included; whether the id is a purchase token; whether it is nobody else's now; and whether it is a subscription of
+        /// The subscriptions that were ever one of these customers', not those of which they had a seat, the purchases on
+        /// Google Play of which they consist included; whether the id is a purchase token; whether it is nobody else's now; and whether it is a subscription of
         /// its own.
         static let subscriptions = Statement(
             "erasure_subscriptions",

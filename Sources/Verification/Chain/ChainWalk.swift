@@ -1,8 +1,8 @@
 import EventLog
 import Subscriptions
 
-/// Follows the hash chain of one stream from its start, or from a place that was verified, event by event, and compares it with signed heads on the way, and
-/// the tree of the events with signed checkpoints and with the roots that the database has.
+/// Follows the hash chain of one stream from its start, or from a place that was verified, event by event, and compares it
+/// with signed heads on the way, and the tree of the events with signed checkpoints and with the roots that the database has.
 ///
 /// Where the chain is broken, the walk goes on from the stored value: each break is found once, and what follows it is
 /// compared as if there were none.
