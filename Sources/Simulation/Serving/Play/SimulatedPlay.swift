@@ -62,6 +62,8 @@ package final class SimulatedPlay: Sendable {
     package let settings: Settings
     private let faults: PlayFaults
     let state: Mutex<State>
+    /// By the number of the story.
+    private let told = Mutex<[Int: Told]>([:])
     /// Nil if the store pushes no messages.
     let sender: PlaySender?
 
@@ -99,8 +101,23 @@ package final class SimulatedPlay: Sendable {
 
     /// The story with this number, with what was acknowledged until now.
     package func story(_ number: Int) -> RenderedPlayStory {
-        storyteller.story(at: number, acknowledged: state.withLock { $0.acknowledged[number] ?? [:] })
+        let acknowledged = state.withLock { $0.acknowledged[number] ?? [:] }
+        if let known = told.withLock({ $0[number] }), known.acknowledged == acknowledged { return known.story }
+        let story = storyteller.story(at: number, acknowledged: acknowledged)
+        told.withLock { told in
+            if told.count >= Self.toldMax { told = [:] }
+            told[number] = Told(acknowledged: acknowledged, story: story)
+        }
+        return story
     }
+
+    /// A story as it was told last: most requests are about one that was told before, and of a long one it takes time.
+    private struct Told: Sendable {
+        let acknowledged: [String: Instant]
+        let story: RenderedPlayStory
+    }
+
+    private static let toldMax = 256
 
     /// Gives the next requests of the API a fault, whatever they ask.
     package func inject(_ fault: PlayFault, requests: Int = 1) {
