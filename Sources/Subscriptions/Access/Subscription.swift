@@ -34,6 +34,8 @@ package struct Subscription: Sendable, Hashable {
 
         /// What Google says of a one-time purchase beyond the transaction; nil for other purchases.
         var oneTime: OneTime?
+        /// True if it pays for an item that the customer holds beside the plan, in the same purchase.
+        var isAddOn = false
         /// The seats that it pays for; nil for a purchase without seats.
         var seats: Transaction.Seats?
         /// What was paid back while the purchase stands and nothing else ended it, oldest first.

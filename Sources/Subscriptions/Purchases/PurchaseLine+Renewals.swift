@@ -58,10 +58,25 @@ extension PurchaseLine {
         case .expired: renewal.expirationIntent = intent(snapshot.cancelReason, after: answer, history)
         default: break
         }
-        renewal.renewalPrice = item.priceOfRenewal
+        renewal.renewalPrice = price(ofRenewalWith: item, renewing)
         renewal.currency = item.currency
         renewal.priceIncreaseStatus = item.consent
         return renewal
+    }
+
+    /// What the store charges when an item renews, with the items that renew beside it; nil if the price of one is unknown.
+    private func price(
+        ofRenewalWith item: PurchaseSnapshot.Item, _ renewing: [PurchaseSnapshot.Item]
+    ) -> Int64? {
+        let others = renewing.filter { other in
+            other.productId != item.productId && other.expiryTime == item.expiryTime && !other.isEndingAfterCommitment
+                && (other.currency == nil || other.currency == item.currency)
+        }
+        return others.reduce(item.priceOfRenewal) { sum, other in
+            guard let sum, let price = other.priceOfRenewal else { return nil }
+            let (total, overflow) = sum.addingReportingOverflow(price)
+            return overflow ? nil : total
+        }
     }
 
     /// Apple's number of the reason.

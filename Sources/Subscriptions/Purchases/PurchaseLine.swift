@@ -97,8 +97,10 @@ extension PurchaseLine {
         var paid: [PaidItem: Int] = [:]
         // The first transaction of each purchase, by its token.
         var first: [String: String] = [:]
+        var plan: String?
         for history in histories {
             let shared = history.sharedOrders
+            plan = history.plan(after: plan)
             for track in history.tracks {
                 for (index, period) in track.periods.enumerated() {
                     var id = period.orderId ?? history.purchaseToken
@@ -129,7 +131,8 @@ extension PurchaseLine {
                     for move in period.moves { rules.collect(.moving(transaction, move)) }
                     let row = Subscription.ResolvedTransaction(
                         boxed: Boxed(transaction), settledByCopy: nil, positions: positions(of: period, history),
-                        isSigned: false, exactEnd: exactEnd(of: transaction, period, history))
+                        isSigned: false, exactEnd: exactEnd(of: transaction, period, history),
+                        isAddOn: track.productId != plan && history.isBesideOthers(period, of: track))
                     if let continued {
                         resolved.transactions[continued].goOn(as: row)
                     } else {
@@ -318,6 +321,26 @@ extension PurchaseHistory {
             }
         }
         return twice
+    }
+
+    /// The product of the plan, to which other items of the purchase are add-ons: the one that the purchase before had, if
+    /// this one has it too, otherwise the one that began first, of several the first in the answer.
+    fileprivate func plan(after earlier: String?) -> String? {
+        let held = tracks.filter { !$0.periods.isEmpty }
+        if let earlier, held.contains(where: { $0.productId == earlier }) { return earlier }
+        let named = answers.first?.snapshot.items.map(\.productId) ?? []
+        func place(_ track: PurchaseTrack) -> (Instant, Int, String) {
+            (track.periods[0].start, named.firstIndex(of: track.productId) ?? named.endIndex, track.productId)
+        }
+        return held.min { place($0) < place($1) }?.productId ?? earlier
+    }
+
+    /// Whether the customer held another product of the purchase as the period began.
+    fileprivate func isBesideOthers(_ period: PurchaseTrack.Period, of track: PurchaseTrack) -> Bool {
+        tracks.contains { other in
+            other.productId != track.productId
+                && other.periods.contains { $0.start <= period.start && period.start < $0.end }
+        }
     }
 
     /// The order of the period that started last.

@@ -148,38 +148,41 @@ package struct ReportingPeriod: Sendable, Hashable {
 }
 
 extension ReportingPeriod {
-    /// Adds the price of seats that were bought within this period, from then on: the period goes on as the other one,
-    /// with the price of all seats. Of two that begin together, or if the seats end earlier, this one has the price of both.
+    /// Adds the price of seats or of an add-on that were bought within this period, from then on: the period goes on as the
+    /// other one, with the price of both. Of two that begin together, or if the added one ends earlier, this one has the
+    /// price of both.
     ///
-    /// - Parameter seats: Adds no time, and moves nothing.
-    fileprivate mutating func join(_ seats: inout ReportingPeriod, since first: Instant) {
-        let sum = price.flatMap { own in seats.price.map { own.addingReportingOverflow($0) } }
+    /// - Parameter added: Adds no time, and moves nothing.
+    fileprivate mutating func join(_ added: inout ReportingPeriod, since first: Instant) {
+        let sum = price.flatMap { own in added.price.map { own.addingReportingOverflow($0) } }
         let total = sum.flatMap { $0.overflow ? nil : $0.partialValue }
-        if seats.period.start <= effectiveStart ?? period.start || seats.period.end < period.end {
+        if added.period.start <= effectiveStart ?? period.start || added.period.end < period.end {
             price = total
             // Of the two, grace can follow this one.
-            seats.price = total
-            seats.effectiveStart = max(seats.effectiveStart ?? period.end, seats.period.end)
+            added.price = total
+            added.effectiveStart = max(added.effectiveStart ?? period.end, added.period.end)
             return
         }
-        effectiveEnd = seats.period.start
-        seats.effectiveStart = nil
-        seats.price = total
+        effectiveEnd = added.period.start
+        added.effectiveStart = nil
+        added.price = total
         findAnniversaries(since: first)
     }
 }
 
 extension [ReportingPeriod] {
-    /// The paid period within which seats were added; nil if none is known.
+    /// The paid period within which seats or an add-on were added; nil if none is known.
     ///
-    /// - Parameter first: The index of the first period that renews.
-    fileprivate func joinedBy(_ seats: ReportingPeriod, from first: Int) -> Int? {
-        guard seats.payerState == .paying, !seats.isRefunded else { return nil }
+    /// - Parameters:
+    ///   - isAddOn: Added is another product than that of the period.
+    ///   - first: The index of the first period that renews.
+    fileprivate func joinedBy(_ added: ReportingPeriod, isAddOn: Bool, from first: Int) -> Int? {
+        guard added.payerState == .paying, !added.isRefunded else { return nil }
         return self[first...].lastIndex { known in
             known.period.cause == .paid && !known.isRefunded && known.payerState == .paying
-                && known.period.productId == seats.period.productId
-                && known.period.contains(seats.period.start)
-                && (known.effectiveEnd ?? known.period.end) > seats.period.start
+                && (known.period.productId == added.period.productId) != isAddOn
+                && known.period.contains(added.period.start)
+                && (known.effectiveEnd ?? known.period.end) > added.period.start
                 // One that adds no time is counted with the one that does.
                 && (known.effectiveStart ?? known.period.start) < known.period.end
         }
@@ -201,6 +204,7 @@ extension Subscription {
     private var heldByRenewal: (renewing: [AccessPeriod], others: [AccessPeriod]) {
         let nonRenewing = Set(
             transactions.lazy.filter { isNonRenewing($0.transaction) }.map(\.transaction.transactionId))
+        let addOns = self.addOns
         var (renewing, others): ([AccessPeriod], [AccessPeriod]) = ([], [])
         for period in access {
             if period.cause == .owned || nonRenewing.contains(period.transactionId) {
@@ -210,7 +214,19 @@ extension Subscription {
             }
         }
         renewing += refunded.filter { $0.cause != .owned && !nonRenewing.contains($0.transactionId) }
-        return (renewing.sorted(by: ReportingPeriod.isOrdered), others)
+        renewing.sort { left, right in
+            guard left.start == right.start, left.cause == right.cause else {
+                return ReportingPeriod.isOrdered(left, right)
+            }
+            let (isLeft, isRight) = (addOns.contains(left.transactionId), addOns.contains(right.transactionId))
+            return isLeft == isRight ? ReportingPeriod.isOrdered(left, right) : isRight
+        }
+        return (renewing, others)
+    }
+
+    /// The ids of the transactions that paid for items beside the plan.
+    private var addOns: Set<String> {
+        Set(transactions.lazy.filter(\.isAddOn).map(\.transaction.transactionId))
     }
 
     /// All periods of ``access`` and of refunded transactions: purchases that do not renew first, then the others in
@@ -232,6 +248,8 @@ extension Subscription {
         var stretchStart = ordered.first?.start
         // The index of the period that ends last so far.
         var ending = 0
+        // The index of the last period so far that no other one joined.
+        var main: Int?
         var lapse: ChurnReason?
         var retryMilliseconds = Transaction.retryMilliseconds
         var hasPaid = false
@@ -247,10 +265,17 @@ extension Subscription {
             next.state(transactions[place].transaction)
             next.firstStart = ordered[0].start
             next.previousEnd = previousEnd
-            if index > 0 {
-                next.previousCut = ordered[index - 1].cut
-                let product = ordered[index - 1].productId
-                if product != period.productId { next.previousProductId = product }
+            let row = transactions[place]
+            let isAdded = row.isAddOn || row.transaction.isForAddedSeats
+            let joined =
+                isAdded ? periods.joinedBy(next, isAddOn: row.isAddOn, from: others.count) : nil
+            if joined == nil || !row.isAddOn {
+                if let main {
+                    next.previousCut = ordered[main].cut
+                    let product = ordered[main].productId
+                    if product != period.productId { next.previousProductId = product }
+                }
+                main = index
             }
             let covered = isRefunded ? previousHeldEnd : previousPaidEnd
             if let covered, covered > period.start { next.effectiveStart = covered }
@@ -260,17 +285,14 @@ extension Subscription {
             if isRefunded || period.cause == .grace, let following, following < period.end {
                 next.effectiveEnd = following
             }
-            let seats =
-                transactions[place].transaction.isForAddedSeats ? periods.joinedBy(next, from: others.count) : nil
-            if let seats {
-                periods[seats].join(&next, since: ordered[0].start)
+            if let joined {
+                periods[joined].join(&next, since: ordered[0].start)
             } else {
                 next.findMovement(
-                    of: transactions[place].transaction, hasPaid: hasPaid, after: lapse,
-                    retriedFor: retryMilliseconds)
+                    of: row.transaction, hasPaid: hasPaid, after: lapse, retriedFor: retryMilliseconds)
             }
             next.findAnniversaries(since: ordered[0].start)
-            if period.cause == .paid { retryMilliseconds = transactions[place].transaction.retryMilliseconds }
+            if period.cause == .paid { retryMilliseconds = row.transaction.retryMilliseconds }
             if next.payerState == .paying { hasPaid = true }
             previousEnd = end
             if period.cause == .paid {
@@ -278,8 +300,8 @@ extension Subscription {
                 if !isRefunded { previousPaidEnd = max(previousPaidEnd ?? period.end, period.end) }
             }
             periods.append(next)
-            if seats == nil {
-                run.extend(in: &periods, hasOffer: transactions[place].transaction.hasOffer, after: lapse)
+            if joined == nil {
+                run.extend(in: &periods, hasOffer: row.transaction.hasOffer, after: lapse)
             }
             if let following, following > end, let start = stretchStart {
                 lapse = reason(endOf: ordered[ending], reported: start..<following)
