@@ -237,6 +237,28 @@ struct PollerTests {
         }
     }
 
+    @Test("a stream whose checks the database refuses is left alone for five minutes, and ends no round")
+    func refusedStream() async throws {
+        try await Self.withChecks { server, store, poller, clock in
+            store.answer(Self.receipt, Self.answer(isRenewed: true, at: Self.hour(1)))
+            _ = try await server.sql(
+                "alter table subledger.check_schedule add constraint broken check (asking_until is null)")
+            clock.set(Self.hour(1))
+
+            let refused = try await poller.round(at: clock.now)
+            let held = try await poller.round(at: clock.now)
+
+            #expect(refused.asked == 0)
+            #expect(refused.nextDue == Self.hour(1).advanced(by: .seconds(300)))
+            #expect(held.asked == 0)
+            #expect(held.nextDue == refused.nextDue)
+            #expect(server.logs.text.components(separatedBy: "checks of a stream not made").count == 2)
+            _ = try await server.sql("alter table subledger.check_schedule drop constraint broken")
+            clock.set(Self.hour(1).advanced(by: .seconds(300)))
+            #expect(try await poller.round(at: clock.now).asked == 1)
+        }
+    }
+
     @Test("one answer serves all subscriptions of an Apple Account")
     func account() async throws {
         let ids = [Self.subscription, Self.other]

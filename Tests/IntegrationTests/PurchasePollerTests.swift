@@ -107,8 +107,8 @@ struct PurchasePollerTests {
         let leads = StreamLeadership(elector, for: .google)
         let leadsVoids = StreamLeadership(elector, for: .voids)
         let poller = PurchasePoller(
-            client: client, apps: [app], queue: queue, log: log, subscriptions: subscriptions, appender: appender,
-            links: links, leadership: leads, clock: storeClock, random: { 0 }, logger: logger)
+            client: client, apps: [app] + others, queue: queue, log: log, subscriptions: subscriptions,
+            appender: appender, links: links, leadership: leads, clock: storeClock, random: { 0 }, logger: logger)
         let voids = VoidAudits(
             client: client, apps: [app] + others, queue: queue, voids: VoidLog(pool: pool), log: log,
             subscriptions: subscriptions, appender: appender, links: links, leadership: leadsVoids,
@@ -1015,6 +1015,39 @@ struct PurchasePollerTests {
             #expect(try await asks(after: 10_800) == false)
             #expect(try await bundle.server.sql(Self.comparedOrders) == ["t"])
             #expect(try await asks(after: 86_400))
+        }
+    }
+
+    @Test("what fails for one app keeps no question about another from being asked, and is logged once")
+    func roundOfEachApp() async throws {
+        let second = try ScriptedGoogle.configured(packageName: ScriptedGoogle.secondApp)
+        try await Self.withPoller(beside: [second]) { bundle async throws in
+            bundle.google.answer(Self.path, Self.active())
+            _ = try await bundle.server.sql(
+                """
+                alter table subledger.google_purchase add constraint broken
+                  check (app <> 'com.example.play' or asking_until is null)
+                """)
+            try await bundle.push(4, id: "1")
+            let other = ScriptedGoogle.push(
+                4, "token-1", id: "2", at: bundle.clock.now, app: ScriptedGoogle.secondApp)
+            #expect(try await bundle.server.push(other, at: bundle.clock.now).status == 200)
+
+            #expect(try await bundle.round().asked == 1)
+            bundle.clock.advance(by: .seconds(300))
+            #expect(try await bundle.round().asked == 0)
+
+            let log = bundle.server.logs.text
+            #expect(log.components(separatedBy: "purchases of an app not checked").count == 2, "\(log)")
+            // The question is asked once it can be.
+            _ = try await bundle.server.sql("alter table subledger.google_purchase drop constraint broken")
+            #expect(try await bundle.round().asked == 0)
+            bundle.clock.advance(by: .seconds(300))
+            #expect(try await bundle.round().asked == 1)
+            #expect(
+                try await bundle.server.sql(
+                    "select concat_ws(' ', app, result) from subledger.google_purchase order by 1")
+                    == ["com.example.play appended", "com.example.second appended"])
         }
     }
 

@@ -212,6 +212,27 @@ struct TreeTests {
         }
     }
 
+    @Test("what the database refuses for a stream is a problem of that stream, until it does not")
+    func refused() async throws {
+        try await TreeLog.with { tree in
+            try await tree.sign()
+            try await tree.fill(to: 600)
+            try await tree.log.script("alter table subledger.head_tree add constraint broken check (false) not valid")
+            let recorder = LogRecorder()
+            let (keeper, pool) = tree.keeper(recorder)
+
+            await keeper.round()
+            #expect(await keeper.problems.map(\.problem) == [.refused(sqlstate: "23514")])
+            #expect(!recorder.text.contains("trees not brought up to date"))
+            try await tree.log.script("alter table subledger.head_tree drop constraint broken")
+            await keeper.round()
+            await pool.close()
+
+            #expect(await keeper.problems.isEmpty)
+            #expect(recorder.text.contains("checkpoints are signed again"))
+        }
+    }
+
     @Test(
         "verify finds with a checkpoint what was changed with the whole chain computed again",
         arguments: [ChainTests.rewritten, ChainTests.insertion, ChainTests.swap, ChainTests.removal])

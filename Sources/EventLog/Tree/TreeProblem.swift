@@ -13,6 +13,8 @@ package enum TreeProblem: Error, Sendable, Hashable, CustomStringConvertible {
     case fork(signed: Int64)
     /// The record of what was signed last, beside the key, cannot be read or written.
     case record(String)
+    /// The database refuses what the tree of this stream needs.
+    case refused(sqlstate: String)
 
     package var description: String {
         switch self {
@@ -26,6 +28,8 @@ package enum TreeProblem: Error, Sendable, Hashable, CustomStringConvertible {
             "no consistency proof leads from the signed checkpoint of \(signed) events to the log"
         case .record(let path):
             "the record of signed checkpoints \(path) cannot be read or written"
+        case .refused(let sqlstate):
+            "the database refuses to keep the tree, SQLSTATE \(sqlstate)"
         }
     }
 }

@@ -105,7 +105,10 @@ package actor TreeKeeper {
             } catch {
                 switch error {
                 case .problem(let problem): return .failure(problem)
-                case .database(let error): throw error
+                case .database(let error):
+                    // What the database refuses for one stream does not hold up the others.
+                    guard case .server(let sqlstate) = error.kind, !error.isTransient else { throw error }
+                    return .failure(.refused(sqlstate: sqlstate))
                 }
             }
         }

@@ -22,6 +22,7 @@ package final class PurchasePoller: Sendable {
     private let clock: StoreClock
     private let metrics: PurchaseMetrics
     private let logger: Logger
+    private let parts: RoundParts
     private let state = Mutex(State())
 
     private struct State: Sendable {
@@ -60,6 +61,7 @@ package final class PurchasePoller: Sendable {
         self.clock = clock
         self.metrics = metrics
         self.logger = logger
+        parts = RoundParts("purchases of an app not checked", logger: logger)
         asker = PurchaseAsker(
             client: client, queue: queue, appender: appender,
             news: NewsAppender(log: log, subscriptions: subscriptions, appender: appender),
@@ -185,7 +187,14 @@ package final class PurchasePoller: Sendable {
         guard try await leads() else { return PollRound(asked: 0, nextDue: nil) }
         _ = try await intake.takeIn()
         let polls = try await withThrowingTaskGroup(of: Poll.self) { group in
-            for app in apps { group.addTask { try await self.poll(app, at: now) } }
+            for app in apps {
+                group.addTask {
+                    let poll = try await self.parts.make(.init(app.packageName)) { try await self.poll(app, at: now) }
+                    if let poll { return poll }
+                    self.hold(app, .notice, until: self.clock.date().advanced(by: Limits.brokenCheckPause))
+                    return Poll()
+                }
+            }
             return try await group.reduce(into: [Poll]()) { $0.append($1) }
         }
         // The projections may not have the answers yet.

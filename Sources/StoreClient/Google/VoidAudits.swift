@@ -20,6 +20,8 @@ package struct VoidAudits: Sendable {
     private let leadership: StreamLeadership
     private let orders: OrderAudit
     private let apps: [GoogleApp]
+    private let parts: RoundParts
+    private let orderParts: RoundParts
     private let clock: StoreClock
     /// An app without a comparison is late from then on.
     private let started: Instant
@@ -48,6 +50,8 @@ package struct VoidAudits: Sendable {
         self.clock = clock
         started = clock.date()
         self.logger = logger
+        parts = RoundParts("voided purchases of an app not compared", logger: logger)
+        orderParts = RoundParts("orders of an app not compared", logger: logger)
         self.apps = apps.filter { $0.credentials != nil && $0.polling }
         let news = NewsAppender(log: log, subscriptions: subscriptions, appender: appender)
         orders = OrderAudit(
@@ -92,7 +96,7 @@ package struct VoidAudits: Sendable {
         for app in apps {
             guard !Task.isCancelled else { break }
             var last: VoidLog.Audit?
-            do {
+            try await parts.make(.init(app.packageName)) {
                 last = try await voids.lastAudit(of: app.packageName)
                 if last.map({ isDue(after: $0, at: now) }) ?? true,
                     let audit = try await audit(app, after: last, at: now, &rowsOpen)
@@ -100,14 +104,10 @@ package struct VoidAudits: Sendable {
                     audits.append(audit)
                     last = audit
                 }
-            } catch {
-                try note("voided purchases of an app not compared", app, error)
             }
             oldest = max(oldest, (last?.auditedAt ?? started).duration(to: now))
-            do {
+            try await orderParts.make(.init(app.packageName)) {
                 try await orders.round(app, recorded: last?.ordersComparedAt, at: now)
-            } catch {
-                try note("orders of an app not compared", app, error)
             }
             let comparedAt = orders.comparedAt(app, recorded: last?.ordersComparedAt) ?? started
             oldestOrders = max(oldestOrders, comparedAt.duration(to: now))
@@ -116,14 +116,6 @@ package struct VoidAudits: Sendable {
         open.record(rowsOpen)
         orderAge.record(oldestOrders / .seconds(1))
         return audits
-    }
-
-    /// Logs an error that concerns one app. Errors contain nothing of the purchases.
-    ///
-    /// - Throws: The error, if it concerns all apps: the database is unavailable.
-    private func note(_ problem: Logger.Message, _ app: GoogleApp, _ error: any Error) throws {
-        guard !error.isOfDatabase else { throw error }
-        logger.warning(problem, metadata: ["stream.app": "\(app.packageName)", "error": "\(error)"])
     }
 
     /// Whether the daily comparison is due, or one that pushes without authentication ask for: Google may list a void some

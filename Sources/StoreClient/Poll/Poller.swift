@@ -15,6 +15,7 @@ package final class Poller: Sendable {
     private let apps: [String: App]
     private let clock: StoreClock
     private let logger: Logger
+    private let parts: RoundParts
     private let holds = PollHolds()
     private let claims: PollClaims
     private let progress = Mutex(Progress())
@@ -39,6 +40,7 @@ package final class Poller: Sendable {
         self.apps = Dictionary(apps.filter(\.isPolled).map { ($0.bundleId, $0) }) { $1 }
         self.clock = clock
         self.logger = logger
+        parts = RoundParts("checks of a stream not made", logger: logger)
     }
 
     /// The checks that were due when they were last counted, whichever process makes them, if the oldest has been due for
@@ -138,13 +140,13 @@ package final class Poller: Sendable {
         let asked = try await withThrowingTaskGroup(of: Int.self) { group in
             var waiting = led[...]
             for stream in waiting.prefix(Limits.polledStreamsMax) {
-                group.addTask { try await self.poll(stream, at: now) }
+                group.addTask { try await self.pollAlone(stream, at: now) }
             }
             waiting = waiting.dropFirst(Limits.polledStreamsMax)
             var asked = 0
             while let count = try await group.next() {
                 asked += count
-                if let stream = waiting.popFirst() { group.addTask { try await self.poll(stream, at: now) } }
+                if let stream = waiting.popFirst() { group.addTask { try await self.pollAlone(stream, at: now) } }
             }
             return asked
         }
@@ -152,6 +154,13 @@ package final class Poller: Sendable {
         let claimed = try await queue.nextClaimEnd(in: Array(led), after: now)
         let held = holds.nextEnd(in: led.map(\.id), after: now)
         return PollRound(asked: asked, nextDue: [scheduled, claimed, held].compactMap(\.self).min())
+    }
+
+    /// As ``poll(_:at:)``, and leaves the stream alone for a while if that fails for a reason of the stream.
+    private func pollAlone(_ stream: CheckQueue.PolledStream, at now: Instant) async throws -> Int {
+        if let asked = try await parts.make(.init(stream.key), { try await poll(stream, at: now) }) { return asked }
+        holds.hold(stream.id, until: now.advanced(by: Limits.brokenCheckPause))
+        return 0
     }
 
     /// Makes the due checks of a stream, and returns the number of questions.

@@ -18,6 +18,7 @@ package final class HistoryBackfills: Sendable {
     private let apps: [App]
     private let clock: StoreClock
     private let metrics: BackfillMetrics
+    private let parts: RoundParts
     private let logger: Logger
     /// When a stream may be asked about again whose store does not answer.
     private let held = Mutex<[StreamKey: Instant]>([:])
@@ -45,6 +46,7 @@ package final class HistoryBackfills: Sendable {
         self.apps = apps.filter { $0.polling && $0.serverAPIKey != nil }
         self.clock = clock
         self.logger = logger
+        parts = RoundParts("histories of a stream not read", logger: logger)
         metrics = BackfillMetrics(apps: self.apps.map(\.bundleId), factory: factory)
     }
 
@@ -72,21 +74,12 @@ package final class HistoryBackfills: Sendable {
             var rest: [(App, Environment)] = []
             for (app, environment) in open {
                 let stream = StreamKey(app: app.bundleId, environment: environment)
-                do {
-                    let step = try await step(stream, app)
-                    read += step.read
-                    if step.hasMore { rest.append((app, environment)) }
-                } catch {
-                    // What fails for one stream does not hold up the others, either.
-                    guard !error.isOfDatabase else { throw error }
+                guard let step = try await parts.make(.init(stream), { try await step(stream, app) }) else {
                     held.withLock { $0[stream] = clock.date().advanced(by: Limits.unavailablePause) }
-                    logger.warning(
-                        "histories of a stream not read",
-                        metadata: [
-                            "stream.app": "\(app.bundleId)", "stream.environment": "\(environment.rawValue)",
-                            "error": "\(error)",
-                        ])
+                    continue
                 }
+                read += step.read
+                if step.hasMore { rest.append((app, environment)) }
             }
             open = rest
         }
