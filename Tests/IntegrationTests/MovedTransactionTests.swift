@@ -89,6 +89,23 @@ struct MovedTransactionTests {
         }
     }
 
+    @Test("handed in under its old id, it shows the subscription that has it now")
+    func handedIn() async throws {
+        try await CustomerLog.with { log in
+            try await log.tell(Self.told)
+            let reader = SubscriptionReader(pool: log.reader)
+            let stream = StreamKey(app: CustomerLog.app, environment: .production)
+
+            for ids in [["90"], ["10"], ["90", "10"]] {
+                let found = try await reader.leading(reader.subscriptions(ids, in: stream), in: stream)
+                #expect(found.map(\.facts.originalTransactionId) == ["10"], "\(ids)")
+            }
+            try await log.tell([.rows([Row("90", 20..<25, transaction: "92")])], on: 2)
+            let found = try await reader.leading(reader.subscriptions(["90"], in: stream), in: stream)
+            #expect(found.map(\.facts.originalTransactionId) == ["90"])
+        }
+    }
+
     @Test("an audit finds a transaction that two subscriptions have")
     func audit() async throws {
         try await CustomerLog.with { log in

@@ -269,6 +269,25 @@ struct PlayAnswerTests {
         #expect(event.purchases.count == 1)
     }
 
+    @Test(
+        "that give access but name no end have a defect",
+        arguments: [
+            ("ACTIVE", "[]", true), ("IN_GRACE_PERIOD", #"[{"productId":"premium"}]"#, true),
+            ("CANCELED", #"[{"productId":"premium"},{"productId":"audio"}]"#, true),
+            ("ACTIVE", #"[{"productId":"premium"},{"productId":"audio","expiryTime":"2026-06-01T05:00:00Z"}]"#, false),
+            ("EXPIRED", "[]", false), ("ON_HOLD", "[]", false), ("PENDING", "[]", false),
+        ])
+    func withoutEnd(_ state: String, _ items: String, _ isDefect: Bool) throws {
+        let event = try statement(
+            """
+            {"subscriptionState":"SUBSCRIPTION_STATE_\(state)","startTime":"2026-05-01T05:00:00Z","lineItems":\(items)}
+            """, .subscriptionV2
+        ).event
+
+        #expect(event.defects.contains { $0.path.hasSuffix("lineItems") } == isDefect, "\(event.defects)")
+        #expect(event.purchases.count == 1)
+    }
+
     @Test("about orders say when a period began and what was paid, and need a known environment")
     func orders() throws {
         let body = """

@@ -22,6 +22,13 @@ extension PurchaseSnapshot {
             if let read = Item(subscriptionV2: &item) { items.append(read) }
             fields.add(item)
         }
+        // An answer without an end gives nobody access.
+        guard [.active, .inGracePeriod, .canceled].contains(self.state) else { return }
+        if items.isEmpty {
+            fields.note("lineItems", "is empty or missing, although the subscription is \(state)")
+        } else if items.allSatisfy({ $0.expiryTime == nil }) {
+            fields.note("lineItems", "have no expiryTime, although the subscription is \(state)")
+        }
     }
 
     private mutating func readAccounts(_ fields: inout JSONFields) {

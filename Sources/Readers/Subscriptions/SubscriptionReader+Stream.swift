@@ -52,15 +52,16 @@ extension SubscriptionReader {
         }
     }
 
-    /// The subscriptions to which purchases of Google Play lead, in place of those purchases. Each is there once.
+    /// The subscriptions to which purchases of Google Play lead, or to which all purchases of others moved, in place of
+    /// those. Each is there once.
     ///
     /// - Parameter found: Subscriptions of the stream.
     /// - Throws: ``ReadError``.
     package func leading(_ found: [Stored], in stream: StreamKey) async throws(ReadError) -> [Stored] {
-        let lines = Set(found.compactMap(\.facts.line?.originalTransactionId).map(ByteString.init))
-        guard !lines.isEmpty else { return found }
-        let ids = lines.subtracting(found.map { ByteString($0.facts.originalTransactionId) }).sorted()
-        return try await found.filter { $0.facts.line == nil } + subscriptions(ids.map(\.text), in: stream)
+        let leads = Set(found.compactMap(\.facts.leadsTo).map(ByteString.init))
+        guard !leads.isEmpty else { return found }
+        let ids = leads.subtracting(found.map { ByteString($0.facts.originalTransactionId) }).sorted()
+        return try await found.filter { $0.facts.leadsTo == nil } + subscriptions(ids.map(\.text), in: stream)
     }
 
     private static let findInStream = Statement(

@@ -150,6 +150,12 @@ extension SubscriptionFacts {
         return keeping({ !moves.keys.contains($0) }, renewals: isOfRest)
     }
 
+    /// The id of the subscription that has the purchases of this one: the one of which a purchase of Google Play is part, or
+    /// to which all purchases moved; nil if this one has its own.
+    package var leadsTo: String? {
+        line?.originalTransactionId ?? successor(moves)?.transaction.originalTransactionId
+    }
+
     /// The subscription to which all purchases of this one moved: that of the latest; nil if any is still its own.
     func successor(_ moves: [String: Move]) -> Move? {
         guard !moves.isEmpty, transactions.keys.allSatisfy({ moves.keys.contains($0.fact.transactionId) }) else {
