@@ -105,13 +105,22 @@ struct RebuildDifferenceTests {
 
                 #expect(comparison.eventsFolded == 173)
                 // No period and no owner changes: the evidence is the statement that decides (positions, facts), people are
-                // counted by store accounts (customer_edge), and purchases of Google Play have a schedule and a price of the plan.
+                // counted by store accounts (customer_edge), purchases of Google Play have a schedule and a price of the plan,
+                // and an add-on counts with its plan.
                 #expect(
                     Self.summary(all) == [
-                        "access_period changed position: 6, grace_granted paid", "check_schedule added: 8, ",
-                        "customer_edge changed position: 4, ", "customer_edge changed store_account: 10, ",
+                        "access_period changed effective_start: 2, paid", "access_period changed first_month: 2, paid",
+                        "access_period changed last_month: 2, paid", "access_period changed movement: 2, paid",
+                        "access_period changed payment_number: 2, paid",
+                        "access_period changed position: 6, grace_granted paid",
+                        "access_period changed previous_end: 2, paid",
+                        "access_period changed previous_product_id: 1, paid", "access_period changed price: 2, paid",
+                        "access_period changed run_start: 2, paid",
+                        "check_schedule added: 8, ", "customer_edge changed position: 4, ",
+                        "customer_edge changed store_account: 10, ",
                         "ownership changed position: 1, tied_by_account_token",
                         "subscription changed facts: 14, family_revoked paid refunded_whole",
+                        "subscription changed renewal_price: 1, paid",
                         "transaction changed plan_price: 18, grace_granted paid refunded_whole",
                         "transaction changed positions: 10, grace_granted no_access_kind paid",
                     ])
