@@ -1051,6 +1051,38 @@ struct PurchasePollerTests {
         }
     }
 
+    @Test("notifications of one app that cannot be taken in hold up no question about another, and are taken in later")
+    func intakeOfEachApp() async throws {
+        let second = try ScriptedGoogle.configured(packageName: ScriptedGoogle.secondApp)
+        try await Self.withPoller(beside: [second]) { bundle async throws in
+            bundle.google.answer(Self.path, Self.active())
+            try await bundle.push(4, id: "1")
+            let other = ScriptedGoogle.push(
+                4, "token-1", id: "2", at: bundle.clock.now, app: ScriptedGoogle.secondApp)
+            #expect(try await bundle.server.push(other, at: bundle.clock.now).status == 200)
+            _ = try await bundle.server.sql(
+                """
+                do $$ begin execute format(
+                  'alter table subledger.google_intake add constraint broken check (stream_id <> %s)',
+                  (select stream_id from subledger.stream where app = 'com.example.play'));
+                end $$
+                """)
+
+            #expect(try await bundle.round().asked == 1)
+            bundle.clock.advance(by: .seconds(300))
+            #expect(try await bundle.round().asked == 0)
+
+            let log = bundle.server.logs.text
+            #expect(log.components(separatedBy: "notifications of an app not taken in").count == 2, "\(log)")
+            _ = try await bundle.server.sql("alter table subledger.google_intake drop constraint broken")
+            #expect(try await bundle.round().asked == 1)
+            #expect(
+                try await bundle.server.sql(
+                    "select concat_ws(' ', app, result) from subledger.google_purchase order by 1")
+                    == ["com.example.play appended", "com.example.second appended"])
+        }
+    }
+
     @Test("what fails for one app keeps neither voids nor orders of another from being compared")
     func auditOfEachApp() async throws {
         let second = try ScriptedGoogle.configured(packageName: ScriptedGoogle.secondApp)

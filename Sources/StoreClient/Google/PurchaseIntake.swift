@@ -8,25 +8,36 @@ struct PurchaseIntake: Sendable {
     let queue: PurchaseQueue
     /// Package names.
     let apps: [String]
+    let parts: RoundParts
 
-    /// Takes in all notifications that the log has.
+    /// Takes in all notifications that the log has. What fails for one stream holds up no other.
     ///
     /// Safe to repeat, and to run in several processes at once: each notification is taken in once.
     ///
     /// - Returns: The number of notifications.
-    func takeIn() async throws(ReadError) -> Int {
+    /// - Throws: ``ReadError`` if the database is unavailable.
+    func takeIn() async throws -> Int {
         var count = 0
+        var failed: Set<Int32> = []
         while !Task.isCancelled {
-            let intakes = try await queue.intakes(of: apps)
+            let intakes = try await queue.intakes(of: apps).filter { !failed.contains($0.streamId) }
             guard !intakes.isEmpty else { break }
             for intake in intakes {
-                let (stored, through) = try await queue.notifications(after: intake)
-                let batch = Batch(stored)
-                try await queue.takeIn(batch.purchases, pending: batch.pending, after: intake, through: through)
-                count += stored.count
+                if let taken = try await parts.make(.init(intake.stream), { try await takeIn(after: intake) }) {
+                    count += taken
+                } else {
+                    failed.insert(intake.streamId)
+                }
             }
         }
         return count
+    }
+
+    private func takeIn(after intake: PurchaseQueue.Intake) async throws(ReadError) -> Int {
+        let (stored, through) = try await queue.notifications(after: intake)
+        let batch = Batch(stored)
+        try await queue.takeIn(batch.purchases, pending: batch.pending, after: intake, through: through)
+        return stored.count
     }
 
     /// What some notifications make due.

@@ -67,7 +67,8 @@ package final class PurchasePoller: Sendable {
             news: NewsAppender(log: log, subscriptions: subscriptions, appender: appender),
             links: PurchaseLinks(log: log, links: links, clock: clock), clock: clock, random: random, metrics: metrics,
             logger: logger)
-        intake = PurchaseIntake(queue: queue, apps: names)
+        intake = PurchaseIntake(
+            queue: queue, apps: names, parts: RoundParts("notifications of an app not taken in", logger: logger))
     }
 
     /// The questions that were due when they were last counted, whichever process asks them, if the oldest has been due for
