@@ -1255,7 +1255,9 @@ comment on column subledger.access_period.payer_state is
   'it, for a purchase that does not renew: owned permanently, or a non-renewing subscription. It and the columns after '
   'it serve the analyst views: stored here, so that figures over all periods read each row once, without its '
   'transaction and its neighbours';
-comment on column subledger.access_period.price is 'Price of the transaction, in thousandths of the currency unit';
+comment on column subledger.access_period.price is
+  'Price of the transaction, in thousandths of the currency unit; for the rest of a period after a change of plan, of a '
+  'whole one. With the price of seats and add-ons that were bought within it';
 comment on column subledger.access_period.price_period is
   'Period that the price covers, ISO 8601, for an offer that was paid up front and for a yearly plan that is billed '
   'monthly; null for the product''s own period';

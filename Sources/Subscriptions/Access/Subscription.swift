@@ -36,6 +36,8 @@ package struct Subscription: Sendable, Hashable {
         var oneTime: OneTime?
         /// True if it pays for an item that the customer holds beside the plan, in the same purchase.
         var isAddOn = false
+        /// True if it pays for the rest of a period after a change of plan: its price is not that of the plan.
+        var isProrated = false
         /// The seats that it pays for; nil for a purchase without seats.
         var seats: Transaction.Seats?
         /// What was paid back while the purchase stands and nothing else ended it, oldest first.

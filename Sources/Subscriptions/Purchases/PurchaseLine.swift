@@ -132,7 +132,8 @@ extension PurchaseLine {
                     let row = Subscription.ResolvedTransaction(
                         boxed: Boxed(transaction), settledByCopy: nil, positions: positions(of: period, history),
                         isSigned: false, exactEnd: exactEnd(of: transaction, period, history),
-                        isAddOn: track.productId != plan && history.isBesideOthers(period, of: track))
+                        isAddOn: track.productId != plan && history.isBesideOthers(period, of: track),
+                        isProrated: history.phase(of: period) == "PRORATION_PERIOD")
                     if let continued {
                         resolved.transactions[continued].goOn(as: row)
                     } else {
@@ -362,13 +363,19 @@ extension PurchaseHistory {
         voids.filter { entry in entry.void.orderId.map { $0 == orderId } ?? isNewest }
     }
 
+    /// Google's name of the phase of a period, by the answer or by the order; nil if neither names one.
+    fileprivate func phase(of period: PurchaseTrack.Period) -> String? {
+        let item = period.item
+        return item.phase
+            ?? period.orderId.flatMap { orders[$0] }?.items.first { $0.productId == item.productId }?.phase
+    }
+
     /// Sets what was paid as far as it is known: by the order, or the list price if no offer can have lowered it.
     fileprivate func setPrice(of transaction: inout Transaction, _ period: PurchaseTrack.Period) {
         let item = period.item
         transaction.offerIdentifier = item.offerId
         transaction.planPrice = item.price
-        let phase =
-            item.phase ?? period.orderId.flatMap { orders[$0] }?.items.first { $0.productId == item.productId }?.phase
+        let phase = phase(of: period)
         switch phase {
         case "FREE_TRIAL":
             transaction.offerType = 1

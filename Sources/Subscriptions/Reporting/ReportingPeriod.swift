@@ -43,7 +43,8 @@ package struct ReportingPeriod: Sendable, Hashable {
     /// Nil for a purchase that does not renew, which reports do not count; all other values are then nil too. They are also
     /// nil for access that was given by hand.
     package var payerState: PayerState?
-    /// In thousandths of the currency unit.
+    /// In thousandths of the currency unit. For the rest of a period that was paid for after a change of plan, the price of
+    /// a whole one.
     package var price: Int64?
     package var currency: String?
     /// The time that the price pays for, if that is not the product's own period: the period of an offer that is paid
@@ -263,9 +264,10 @@ extension Subscription {
                 place = (place + 1) % transactions.count
             }
             next.state(transactions[place].transaction)
+            let row = transactions[place]
+            if row.isProrated, let price = next.price, price > 0 { next.price = row.transaction.planPrice ?? price }
             next.firstStart = ordered[0].start
             next.previousEnd = previousEnd
-            let row = transactions[place]
             let isAdded = row.isAddOn || row.transaction.isForAddedSeats
             let joined =
                 isAdded ? periods.joinedBy(next, isAddOn: row.isAddOn, from: others.count) : nil
