@@ -226,7 +226,7 @@ struct ServerAPIClientTests {
         #expect(await bundle.statuses().text == "answered")
     }
 
-    @Test("as many questions at once as in a backfill stay within Apple's limits", arguments: ["production", "sandbox"])
+    @Test("the questions of a backfill stay within Apple's limits", arguments: ["production", "sandbox"])
     func budget(environment: String) async throws {
         let host: ReceiptHost = environment == "production" ? .production : .sandbox
         let bundle = try ServerAPIBundle(host.environment)
