@@ -256,7 +256,7 @@ package final class Poller: Sendable {
     private func hold(
         _ ids: [String], in stream: CheckQueue.PolledStream, at now: Instant, _ error: any Error
     ) async throws {
-        if error as? ReadError == .unavailable { throw error }
+        guard !error.isOfDatabase else { throw error }
         try await claims.release(ids, in: stream.id, for: Limits.brokenCheckPause, at: now)
         var detail = "\(error)"
         if case .damaged(let problem) = error as? ReadError { detail = problem }

@@ -5,13 +5,16 @@ extension PurchaseLine {
     /// replaced it says nothing about the subscription's renewal, and neither does what is not paid for.
     var renewals: [SubscriptionFacts.RenewalStatement] {
         var statements: [SubscriptionFacts.RenewalStatement] = []
+        var plan: String?
         for history in histories where !history.isProduct {
             var last = Instant.earliest
+            plan = history.plan(after: plan)
             for answer in history.answers where !answer.snapshot.isPending {
                 if let replacedAt = history.replacedAt, answer.statedAt >= replacedAt { continue }
                 statements.append(
                     SubscriptionFacts.RenewalStatement(
-                        boxed: Boxed(renewal(answer, history)), statedAt: since(answer, after: last), isSigned: true,
+                        boxed: Boxed(renewal(answer, history, plan: plan)), statedAt: since(answer, after: last),
+                        isSigned: true,
                         position: answer.position))
                 last = answer.statedAt
             }
@@ -32,16 +35,21 @@ extension PurchaseLine {
         return min(since, answer.statedAt)
     }
 
-    private func renewal(_ answer: PurchaseHistory.Answer, _ history: PurchaseHistory) -> RenewalInfo {
+    /// - Parameter plan: The product to which other items are add-ons.
+    private func renewal(
+        _ answer: PurchaseHistory.Answer, _ history: PurchaseHistory, plan: String?
+    ) -> RenewalInfo {
         let snapshot = answer.snapshot
         var renewal = RenewalInfo(originalTransactionId: originalTransactionId)
         renewal.appAccountToken = history.accountId ?? history.inherited
         renewal.recentSubscriptionStartDate = snapshot.startTime
-        // The item that renews, of several the one that renews first.
+        // The item that renews, of several the one that renews first, of those the plan.
         let renewing = snapshot.items.filter { $0.isAutoRenewing == true && !$0.isRemoved }
-        let main = (renewing.isEmpty ? snapshot.items : renewing)
-            .min { ($0.expiryTime ?? .latest, $0.productId) < ($1.expiryTime ?? .latest, $1.productId) }
-        guard let item = main else { return renewal }
+        func order(_ item: PurchaseSnapshot.Item) -> (Instant, Int, String) {
+            (item.expiryTime ?? .latest, item.productId == plan ? 0 : 1, item.productId)
+        }
+        let items = renewing.isEmpty ? snapshot.items : renewing
+        guard let item = items.min(by: { order($0) < order($1) }) else { return renewal }
         renewal.productId = item.productKey
         renewal.autoRenewProductId = item.nextProductId ?? item.productKey
         let hasEnded = snapshot.state == .expired || snapshot.state == .canceled

@@ -326,7 +326,7 @@ extension PurchaseHistory {
 
     /// The product of the plan, to which other items of the purchase are add-ons: the one that the purchase before had, if
     /// this one has it too, otherwise the one that began first, of several the first in the answer.
-    fileprivate func plan(after earlier: String?) -> String? {
+    func plan(after earlier: String?) -> String? {
         let held = tracks.filter { !$0.periods.isEmpty }
         if let earlier, held.contains(where: { $0.productId == earlier }) { return earlier }
         let named = answers.first?.snapshot.items.map(\.productId) ?? []

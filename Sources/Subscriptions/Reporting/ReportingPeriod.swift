@@ -282,7 +282,9 @@ extension Subscription {
             let covered = isRefunded ? previousHeldEnd : previousPaidEnd
             if let covered, covered > period.start { next.effectiveStart = covered }
             let end = max(previousEnd ?? period.end, period.end)
-            if period.end == end { ending = index }
+            // An add-on ends with its plan.
+            let endsWithPlan = joined != nil && row.isAddOn && ordered[ending].end == end
+            if period.end == end, !endsWithPlan { ending = index }
             let following = index + 1 < ordered.count ? ordered[index + 1].start : nil
             if isRefunded || period.cause == .grace, let following, following < period.end {
                 next.effectiveEnd = following
@@ -336,7 +338,13 @@ extension Subscription {
     /// Nil if reports count no period.
     package var lastReportingPeriod: LastReportingPeriod? {
         let periods = heldByRenewal.renewing
-        guard let period = periods.max(by: ReportingPeriod.endsEarlier), let firstStart = periods.first?.start,
+        let addOns = self.addOns
+        // An add-on ends with its plan.
+        let latest = periods.max { left, right in
+            let (isLeft, isRight) = (addOns.contains(left.transactionId), addOns.contains(right.transactionId))
+            return left.end == right.end && isLeft != isRight ? isLeft : ReportingPeriod.endsEarlier(left, right)
+        }
+        guard let period = latest, let firstStart = periods.first?.start,
             let row = transactions.last(where: { $0.transaction.transactionId == period.transactionId })
         else { return nil }
         let stretchStart = periods.gaps.last?.upperBound ?? firstStart
