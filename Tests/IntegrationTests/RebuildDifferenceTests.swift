@@ -119,6 +119,7 @@ struct RebuildDifferenceTests {
                         "check_schedule added: 8, ", "customer_edge changed position: 4, ",
                         "customer_edge changed store_account: 10, ",
                         "ownership changed position: 1, tied_by_account_token",
+                        "subscription changed auto_renew_product_id: 1, paid",
                         "subscription changed facts: 14, family_revoked paid refunded_whole",
                         "subscription changed renewal_price: 1, paid",
                         "transaction changed plan_price: 18, grace_granted paid refunded_whole",
