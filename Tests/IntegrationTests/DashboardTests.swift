@@ -37,7 +37,7 @@ struct DashboardTests {
         init(scraping port: Int) throws {
             folder = TestFolder.path("prometheus")
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
-            let own = try DocumentationShell.freePort()
+            let own = try FreePort.find()
             let rules = repository.appendingPathComponent("deploy/alerts.yml").path
             try Data(
                 """

@@ -41,7 +41,7 @@ struct DeliveryCommandTests {
 
     @Test("a probe names what works, and the audit of its day finds the notification that did not arrive")
     func commands() async throws {
-        let port = try DocumentationShell.freePort()
+        let port = try FreePort.find()
         try await Self.with(postingTo: port) { folder, address, environment in
             let storePort = try #require(URL(string: address)?.port)
             let clock = HTTPClient(port: storePort)

@@ -22,8 +22,8 @@ final class DocumentationShell {
 
     init(article: String) throws {
         folder = "\(TestFolder.root)/docs-\(getpid())-\(article)"
-        publicPort = try Self.freePort()
-        privatePort = try Self.freePort()
+        publicPort = try FreePort.find()
+        privatePort = try FreePort.find()
         try FileManager.default.createDirectory(
             atPath: folder, withIntermediateDirectories: true, attributes: [.posixPermissions: 0o711])
         let programs = ServerProcess.executable.deletingLastPathComponent().path
@@ -82,21 +82,5 @@ final class DocumentationShell {
             }
             try #require(!part.isEmpty, "the shell ended: \(String(decoding: printed, as: UTF8.self))")
         }
-    }
-
-    static func freePort() throws -> Int {
-        let socket = Glibc.socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(socket) }
-        var address = sockaddr_in()
-        address.sin_family = sa_family_t(AF_INET)
-        address.sin_addr.s_addr = UInt32(0x7F00_0001).bigEndian
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let bound = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) { address in
-                bind(socket, address, length) == 0 && getsockname(socket, address, &length) == 0
-            }
-        }
-        try #require(bound)
-        return Int(UInt16(bigEndian: address.sin_port))
     }
 }

@@ -51,7 +51,7 @@ struct WebhookReceiverTests {
             try DocumentationArticle("Webhooks").blocks.first { $0.language == program.language })
         try await OutboundBundle.with(endpoint: false) { bundle in
             bundle.clock.set(Self.now)
-            let port = try DocumentationShell.freePort()
+            let port = try FreePort.find()
             try await bundle.add(signature: program.signature, url: "http://127.0.0.1:\(port)/")
             let now = bundle.clock.now
             let secret = try bundle.keys.change { $0.rotate(OutboundBundle.id, at: now) }
@@ -103,7 +103,7 @@ struct WebhookReceiverTests {
         try await OutboundBundle.with(endpoint: false) { bundle in
             bundle.clock.set(Self.now)
             let key = try #require(bundle.keys.read().published(at: bundle.clock.now).first)
-            let port = try DocumentationShell.freePort()
+            let port = try FreePort.find()
             let router = Self.receiver(WebhookVerifier(keys: [try VerificationKey(key)]))
             let server = Task {
                 try await Application(

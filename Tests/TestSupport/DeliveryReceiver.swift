@@ -53,6 +53,8 @@ package final class DeliveryReceiver: Sendable {
 
     /// Listens on a free port, or again on the port of before.
     package func start() async throws {
+        // Not one that the system may give to a connection while the receiver is down.
+        let port = if self.port == 0 { try FreePort.find() } else { self.port }
         let listener = try await ServerBootstrap(group: .singletonMultiThreadedEventLoopGroup)
             .serverChannelOption(.backlog, value: 1024)
             .serverChannelOption(.socketOption(.so_reuseaddr), value: 1)
@@ -66,7 +68,7 @@ package final class DeliveryReceiver: Sendable {
             .bind(host: "127.0.0.1", port: port).get()
         state.withLock { state in
             state.listener = listener
-            state.port = listener.localAddress?.port ?? 0
+            state.port = port
             state.isUp = true
         }
     }

@@ -18,21 +18,6 @@ enum LoopbackSocket {
         return descriptor
     }
 
-    /// A port without a listener.
-    static func freePort() throws -> Int {
-        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue), 0)
-        defer { close(descriptor) }
-        var address = Self.address(port: 0)
-        var length = socklen_t(MemoryLayout<sockaddr_in>.size)
-        let status = withUnsafeMutablePointer(to: &address) { pointer in
-            pointer.withMemoryRebound(to: sockaddr.self, capacity: 1) {
-                bind(descriptor, $0, length) == 0 ? getsockname(descriptor, $0, &length) : -1
-            }
-        }
-        guard status == 0 else { throw BenchError("there is no free port") }
-        return Int(UInt16(bigEndian: address.sin_port))
-    }
-
     /// Sends a request and returns the status of its answer; 0 if there is none.
     static func post(_ request: [UInt8], port: Int) -> Int {
         guard let descriptor = try? connect(port: port) else { return 0 }

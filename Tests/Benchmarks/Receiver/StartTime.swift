@@ -16,7 +16,7 @@ struct StartTime {
         let database = try await SharedDatabase.make()
         let environment = try MeasuredServer.environment(settings.folder)
         for isTimed in [false, true] {
-            let port = try LoopbackSocket.freePort()
+            let port = try FreePort.find()
             let start = ContinuousClock.now
             let server = try database.server(
                 "receiver", more: environment, publicPort: port, logFile: settings.folder.file("server.log"))
@@ -37,7 +37,7 @@ struct StartTime {
             (nil, SIGTERM), ("start.embedded", SIGKILL), ("start.killed", SIGTERM),
         ]
         for (number, (name, end)) in starts.enumerated() {
-            let port = try LoopbackSocket.freePort()
+            let port = try FreePort.find()
             let start = ContinuousClock.now
             let server = try ServerProcess(
                 dataFolder: folder, environment: environment, publicPort: port,
