@@ -133,4 +133,20 @@ struct OneOrderTests {
             #expect(subscription.transactions.count == 1)
         }
     }
+
+    /// By a promotion code; see https://github.com/flutter/flutter/issues/145820.
+    @Test("nothing was paid for a period without an order, and the list price for the one after it")
+    func withoutOrder() throws {
+        var story = PlayStory()
+        story.answer(
+            "2026-05-01T00:00:03Z", .active, start: "2026-05-01", until: "2026-06-01", change: Self.priced)
+        story.answer(
+            "2026-06-01T00:00:03Z", .active, start: "2026-05-01", until: "2026-07-01", order: "GPA.1",
+            change: Self.priced)
+
+        let transactions = try #require(folded(story.events)).transactions.map(\.transaction)
+
+        #expect(transactions.map(\.price) == [0, 12_000])
+        #expect(transactions.map(\.planPrice) == [12_000, 12_000])
+    }
 }
