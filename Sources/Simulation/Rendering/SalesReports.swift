@@ -52,22 +52,24 @@ package struct SalesReports: Sendable {
     }
 
     private mutating func add(_ purchase: Purchase, _ customer: Customer) {
-        let sale = Entry(
-            at: purchase.purchaseDate, productId: purchase.product.id, country: customer.storefront.country,
-            currency: customer.storefront.currency, price: purchase.paid / Int64(purchase.quantity),
-            units: purchase.quantity)
-        entries.append(sale)
-        guard let refundedAt = purchase.refundedAt, purchase.price > 0 else { return }
-        var refund = sale
-        refund.at = refundedAt
-        if purchase.revocation?.kind == .full {
-            refund.units = -sale.units
-        } else {
-            // A refund in part has no units.
-            refund.units = 0
-            refund.price = purchase.refunded
+        // Seats have several prices.
+        let one = Seats.Tier(price: purchase.paid / Int64(purchase.quantity), quantity: purchase.quantity)
+        let sales = (purchase.seats?.tiers ?? [one]).map { tier in
+            Entry(
+                at: purchase.purchaseDate, productId: purchase.product.id, country: customer.storefront.country,
+                currency: customer.storefront.currency, price: tier.price, units: tier.quantity)
         }
-        entries.append(refund)
+        entries += sales
+        guard let refundedAt = purchase.refundedAt, purchase.price > 0, let first = sales.first else { return }
+        let isFull = purchase.revocation?.kind == .full
+        for sale in isFull ? sales : [first] {
+            var refund = sale
+            refund.at = refundedAt
+            // A refund in part has no units.
+            refund.units = isFull ? -sale.units : 0
+            if !isFull { refund.price = purchase.refunded }
+            entries.append(refund)
+        }
     }
 
     /// A file for each day from the first to the last, also for days without sales, as name and content.
