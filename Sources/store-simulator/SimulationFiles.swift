@@ -28,16 +28,25 @@ enum SimulationFiles {
     /// - Parameter acknowledged: When a server acknowledged purchases, by the number of the story and by purchase token.
     static func writeReports(
         of simulation: Simulation?, _ google: PlaySimulation?, acknowledged: [Int: [String: Instant]] = [:],
-        to folder: String
+        settling: ReportSettling, to folder: String
     ) throws {
         do {
             try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
         } catch {
             throw SettingError(description: "\(folder) cannot be made")
         }
-        let apple = simulation.map { SalesReports($0).files } ?? []
-        let play = google.map { PlayReports($0, acknowledged: acknowledged).files } ?? []
-        for file in apple + play {
+        var files: [(name: String, content: String)] = []
+        if let simulation {
+            var reports = SalesReports(simulation)
+            settling.delay(&reports.entries, \.at)
+            files += reports.files
+        }
+        if let google {
+            var reports = PlayReports(google, acknowledged: acknowledged)
+            settling.delay(&reports.entries, \.at)
+            files += reports.files
+        }
+        for file in files {
             try OutputFile.write(file.content, to: "\(folder)/\(file.name)")
         }
     }

@@ -34,7 +34,8 @@ extension StoreSimulator {
         }
         if let writeReports {
             try SimulationFiles.writeReports(
-                of: simulation, google, acknowledged: outcome.google?.acknowledged ?? [:], to: writeReports)
+                of: simulation, google, acknowledged: outcome.google?.acknowledged ?? [:], settling: settling,
+                to: writeReports)
         }
         guard outcome.apple?.audit?.differences.isEmpty ?? true, outcome.apple?.refunds?.differences.isEmpty ?? true
         else { throw ExitCode.failure }

@@ -103,6 +103,14 @@ struct StoreSimulator: AsyncParsableCommand {
             """, valueName: "folder"))
     var writeReports: String?
 
+    @Option(
+        help: ArgumentHelp(
+            """
+            How many days later than it was made the reports have a purchase or refund at most, 0 to 30; the seed determines \
+            how many.
+            """, valueName: "days"))
+    var settleDays = 0
+
     @Option(help: ArgumentHelp("The instant of --write-export and --write-access, ISO 8601.", valueName: "instant"))
     var exportAt = "2025-08-01T00:00:00Z"
 
@@ -189,6 +197,9 @@ struct StoreSimulator: AsyncParsableCommand {
     var listStories = false
 
     func validate() throws {
+        guard (0...30).contains(settleDays), settleDays == 0 || writeReports != nil else {
+            throw ValidationError("--settle-days requires --write-reports, and is 0 to 30.")
+        }
         guard url == nil || output == nil else { throw ValidationError("--url and --output exclude each other.") }
         guard
             listStories || [writeRoot, writeAPIKey, play.writeLicenseKey].contains(where: { $0 != nil }) || isSimulating
@@ -281,7 +292,7 @@ struct StoreSimulator: AsyncParsableCommand {
                 if let writeAccess { try export.writeAccess(to: writeAccess) }
             }
             if let writeReports, !inStep {
-                try SimulationFiles.writeReports(of: simulation, google, to: writeReports)
+                try SimulationFiles.writeReports(of: simulation, google, settling: settling, to: writeReports)
             }
             if let expected, !inStep { try SimulationFiles.writeAnswers(of: simulation, google, to: expected) }
             if let figures, !inStep { try SimulationFiles.writeFigures(of: simulation, google, to: figures) }
@@ -310,6 +321,9 @@ struct StoreSimulator: AsyncParsableCommand {
             }
         }
     }
+
+    /// When the reports have what was bought.
+    var settling: ReportSettling { ReportSettling(days: settleDays, seed: scenario.seed) }
 
     private var exportInstant: Instant? { Instant(iso8601: exportAt) }
 

@@ -11,7 +11,7 @@ package struct PlayReports: Sendable {
             case charged, refund, partialRefund
         }
 
-        package let at: Instant
+        package var at: Instant
         package let kind: Kind
         package let orderId: String
         /// Google's product id.
@@ -29,7 +29,7 @@ package struct PlayReports: Sendable {
     }
 
     /// Oldest first. Test purchases are in no report, and neither is what costs nothing.
-    package private(set) var entries: [Entry] = []
+    package var entries: [Entry] = []
     private let packageName: String
 
     /// - Parameter acknowledged: When the server acknowledged purchases, by the number of the story and by purchase token.
