@@ -7734,6 +7734,40 @@ comment on column analyst.store_report_rows.order_id is 'Order of Google Play; n
 comment on column analyst.store_report_rows.fields is
   'All columns by their names in the file, without city, state and postal code of the buyer';
 
+create or replace function analyst.settled_days(days date[], lacking integer[]) returns date[]
+language plpgsql immutable parallel safe as $$
+declare
+  waiting date[] := '{}';
+  unpaired date[] := '{}';
+begin
+  -- A unit beyond ours is the oldest that is lacking, of those of the last seven days.
+  for number in 1..cardinality(days) loop
+    while waiting[1] < days[number] - 7 loop
+      unpaired := unpaired || waiting[1];
+      waiting := waiting[2:];
+    end loop;
+    if lacking[number] > 0 then
+      waiting := waiting || array_fill(days[number], array[lacking[number]]);
+    else
+      if cardinality(waiting) < -lacking[number] then
+        unpaired := unpaired || days[number];
+      end if;
+      waiting := waiting[1 - lacking[number]:];
+    end if;
+  end loop;
+  return array(
+    select unnest(days)
+    except
+    select unnest(unpaired || waiting)
+  );
+end
+$$;
+
+comment on function analyst.settled_days is
+  'Of days on which a report of Apple lacks units of ours (lacking is positive) or has more (negative), ascending: those '
+  'on which each lacking unit is reported within seven days, and each one beyond ours was lacking in the seven days '
+  'before';
+
 create or replace function analyst.report_differences_in(apple_zone text)
 returns table (
   report text, store text, day date, product_id text, country text, currency text, event text, order_id text,
@@ -7748,6 +7782,12 @@ with covered as (
   cross join generate_series(first_day, last_day, interval '1 day') as day
   where replaced_at is null
     and kind in ('apple_sales', 'apple_subscriber', 'google_sales', 'google_earnings')
+), near as materialized (
+  -- Apple may report on these days what was bought up to a week before, on days without a report.
+  select report, day - late as day, bool_or(late = 0) as is_covered
+  from covered
+  cross join generate_series(0, case store when 'apple' then 7 else 0 end) as late
+  group by report, day - late
 ), named as materialized (
   -- Reports of subscriptions name products by Apple's number, which those of sales have beside the product id.
   select distinct on (apple_id) apple_id, product_id
@@ -7810,7 +7850,9 @@ with covered as (
     payment.product_id, payment.country, payment.currency, entry.event, entry.units,
     case wanted.report when 'google_earnings' then round(entry.amount * payment.untaxed, 3) else entry.amount end
       as amount,
-    payment.transaction_id, case payment.store when 'google' then payment.transaction_id else '' end as order_id
+    payment.transaction_id,
+    -- Items of one order have its name with their own.
+    case payment.store when 'google' then split_part(payment.transaction_id, ':', 1) else '' end as order_id
   from payment
   join (
     select distinct report, store
@@ -7850,7 +7892,7 @@ with covered as (
     case when count(amount) = count(*) then sum(amount) end as amount,
     array_agg(transaction_id order by transaction_id) as purchases
   from ours
-  where exists (select from covered where covered.report = ours.report and covered.day = ours.day)
+  where exists (select from near where near.report = ours.report and near.day = ours.day)
     or ours.order_id <> '' and exists (
       select
       from line
@@ -7883,6 +7925,11 @@ with covered as (
     -- Reports of the time before base plans name the subscription alone.
     reported.product_id is distinct from counted.product_id
       and reported.product_id is distinct from split_part(counted.product_id, ':', 1) as has_other_product,
+    -- Of Google's refunds: those of Apple are compared by day.
+    coalesce(
+      reported.order_id <> '' and reported.event = 'refund' and abs(reported.day - counted.day) > 7
+        and date_trunc('month', reported.day) <> date_trunc('month', counted.day), false
+    ) as is_late,
     coalesce(reported.places, '{}') as reported_lines,
     coalesce(counted.purchases, '{}') as our_purchases
   from reported
@@ -7902,8 +7949,9 @@ with covered as (
       end
     )
 ), different as materialized (
-  select *
+  select compared.*, compared.store = 'google' or near.is_covered as is_covered
   from compared
+  left join near using (report, day)
   where not is_reported
     or not is_ours
     or reported_units <> our_units
@@ -7912,6 +7960,36 @@ with covered as (
     or has_other_country
     or has_other_currency
     or has_other_product
+    or is_late
+), settled as materialized (
+  select report, product_id, country, currency, event, day
+  from (
+    select
+      report, product_id, coalesce(country, '') as country, coalesce(currency, '') as currency, event,
+      analyst.settled_days(array_agg(day order by day), array_agg(lacking order by day)) as days
+    from (
+      select
+        different.*,
+        -- A refund in part has no units.
+        case
+          when our_units = 0 and reported_units = 0 then is_ours::integer - is_reported::integer
+          else abs(our_units) - abs(reported_units)
+        end::integer as lacking
+      from different
+      where store = 'apple'
+    ) as unpaired
+    where lacking <> 0
+    group by report, product_id, coalesce(country, ''), coalesce(currency, ''), event
+  ) as paired
+  cross join unnest(days) as day
+), incomplete as materialized (
+  -- What version 1 or a receipt alone reported has no country: then only the units of all countries can agree.
+  select report, product_id, event, day
+  from different
+  where store = 'apple'
+  group by report, product_id, event, day
+  having sum(reported_units) = sum(our_units)
+    and bool_or(country is null)
 )
 select
   different.report, different.store, different.day, different.product_id, different.country, different.currency,
@@ -7935,6 +8013,8 @@ select
         when different.has_other_product then 'other_product'
         when different.has_other_country then 'other_country'
         when different.has_other_currency then 'other_currency'
+        when abs(different.reported_units) > abs(different.our_units) then 'reported_twice'
+        when different.is_late and different.reported_amount = different.our_amount then 'other_month'
         else 'other_amount'
       end
     when different.reported_units = different.our_units and different.is_reported and different.is_ours
@@ -7951,6 +8031,8 @@ select
         and other.day <> different.day
         and other.reported_units - other.our_units = different.our_units - different.reported_units
     ) then 'neighbouring_day'
+    when incomplete.day is not null then 'unknown_country'
+    when settled.day is not null then 'settled_later'
     when exists (
       select
       from different as other
@@ -7976,10 +8058,43 @@ select
       group by earlier.sha256
       having sum(row.units) = different.our_units
     ) then 'restated'
+    when different.event = 'refund' and exists (
+      select
+      from different as other
+      where other.report = different.report
+        and other.event = different.event
+        and other.product_id = different.product_id
+        and other.country is not distinct from different.country
+        and other.currency = different.currency
+        and other.day between different.day - 62 and different.day + 62
+        and other.is_covered
+        and date_trunc('month', other.day) <> date_trunc('month', different.day)
+        and other.reported_units - other.our_units = different.our_units - different.reported_units
+        and other.reported_amount - other.our_amount = different.our_amount - different.reported_amount
+    ) then 'other_month'
+    when abs(different.reported_units) <= abs(different.our_units) and different.is_ours and different.day > (
+      select max(covered.day) - 7
+      from covered
+      where covered.report = different.report
+    ) then 'not_reported_yet'
     else 'unexplained'
   end,
   different.reported_lines, different.our_purchases
 from different
+left join settled
+  on settled.report = different.report
+  and settled.event = different.event
+  and settled.product_id = different.product_id
+  and coalesce(settled.country, '') = coalesce(different.country, '')
+  and coalesce(settled.currency, '') = coalesce(different.currency, '')
+  and settled.day = different.day
+left join incomplete
+  on incomplete.report = different.report
+  and incomplete.event = different.event
+  and incomplete.product_id = different.product_id
+  and incomplete.day = different.day
+where different.is_covered
+  or settled.day is not null
 $$;
 
 comment on function analyst.report_differences_in is
@@ -7988,10 +8103,12 @@ comment on function analyst.report_differences_in is
   'environment production, without what costs nothing. apple_zone is the time zone of the days in Apple''s reports; '
   'those of Google Play are UTC, and Pacific Time in earnings. reason: unknown_product, no event of the log has it; '
   'unknown_order, none has this order; not_reported, the report lacks it; not_reported_yet, the same in its last three '
-  'days; other_product, other_country, other_currency, other_amount; neighbouring_day, the day before or after differs '
-  'by as much in the other direction, so the time zone or the hour of processing does; restated, an earlier file of the '
-  'same name agreed; unexplained. our_purchases are the transactions of the ledger behind the row, reported_lines those '
-  'of the files';
+  'days, of Apple in the last seven; reported_twice, an order; other_product, other_country, other_currency, '
+  'other_amount; unknown_country, a receipt or V1 alone reported a purchase, and the units of all countries agree; '
+  'neighbouring_day, the day before or after differs by as much in the other direction, so the time zone or the hour of '
+  'processing does; settled_later, Apple reports it within seven days, and the row of that day has the same reason; '
+  'restated, an earlier file of the same name agreed; other_month, a refund is reported in another month; unexplained. '
+  'our_purchases are the transactions of the ledger behind the row, reported_lines those of the files';
 
 create or replace view analyst.report_differences as
 select

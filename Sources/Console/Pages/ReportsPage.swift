@@ -126,12 +126,19 @@ package struct ReportsPage: ConsolePage {
         case "unknown_product": "No event of the log has the product: its app is not connected, or it was sold before."
         case "unknown_order": "Google reports an order that no event shows."
         case "not_reported": "The order is missing in a report of its day."
-        case "not_reported_yet": "The same in the last three days of the report, in which Google adds late orders."
+        case "not_reported_yet":
+            "The same in the last days of the report: three of Google’s, and seven of Apple’s, which names no orders."
+        case "reported_twice": "The report has the order more than once."
         case "other_product", "other_country", "other_currency", "other_amount":
             "Both have it, and differ in this."
         case "neighbouring_day":
             "The day before or after differs by as much in the other direction: processed around midnight, or another "
                 + "time zone."
+        case "settled_later":
+            "Apple reports it within seven days after the purchase; the row of that day has the same reason."
+        case "unknown_country":
+            "A receipt or version 1 alone reported a purchase, without its country; the units of all countries agree."
+        case "other_month": "A refund that is reported in another month."
         case "restated": "An earlier file of the same name agreed."
         case "unexplained": "None of the others: look at the purchases of the row."
         default: nil
