@@ -7819,7 +7819,7 @@ with covered as (
   where found.kind in ('apple_sales', 'apple_subscriber', 'google_sales', 'google_earnings')
     and said.event is not null
     and found.amount <> 0
-), payment as (
+), payment as materialized (
   select
     analyst.store(detail.original_transaction_id) as store, detail.product_id,
     analyst.country(detail.storefront) as country, detail.currency, detail.price, detail.refund, detail.revocation_date,
@@ -7836,7 +7836,12 @@ with covered as (
   join subledger.transaction as bought using (stream_id, original_transaction_id, transaction_id)
   where detail.environment = 'production'
     and detail.price is distinct from 0
-), ours as (
+    -- What is further away is in no report of these days, however late.
+    and (
+      detail.purchase_date between (select min(day) - 62 from covered) and (select max(day) + 62 from covered)
+      or detail.revocation_date between (select min(day) - 62 from covered) and (select max(day) + 62 from covered)
+    )
+), ours as materialized (
   select
     wanted.report,
     payment.store,
@@ -7847,7 +7852,7 @@ with covered as (
         else apple_zone
       end
     )::date as day,
-    payment.product_id, payment.country, payment.currency, entry.event, entry.units,
+    payment.product_id, payment.country, payment.currency, kind.event, entry.units,
     case wanted.report when 'google_earnings' then round(entry.amount * payment.untaxed, 3) else entry.amount end
       as amount,
     payment.transaction_id,
@@ -7866,14 +7871,20 @@ with covered as (
         from named
       )
     )
+  cross join (values ('sale'), ('refund')) as kind (event)
   cross join lateral (
-    values
-      ('sale', payment.purchase_date, payment.units, payment.price),
-      (
-        'refund', case when payment.refund is not null then payment.revocation_date end,
-        case when payment.refund = 'full' then -payment.units else 0 end, -payment.refunded_amount
-      )
-  ) as entry (event, at, units, amount)
+    select
+      case
+        when event = 'sale' then payment.purchase_date
+        when payment.refund is not null then payment.revocation_date
+      end as at,
+      case
+        when event = 'sale' then payment.units
+        when payment.refund = 'full' then -payment.units
+        else 0
+      end as units,
+      case event when 'sale' then payment.price else -payment.refunded_amount end as amount
+  ) as entry
   where entry.at is not null
 ), reported as (
   select
@@ -7892,7 +7903,8 @@ with covered as (
     case when count(amount) = count(*) then sum(amount) end as amount,
     array_agg(transaction_id order by transaction_id) as purchases
   from ours
-  where exists (select from near where near.report = ours.report and near.day = ours.day)
+  left join near using (report, day)
+  where near.day is not null
     or ours.order_id <> '' and exists (
       select
       from line
