@@ -2078,7 +2078,7 @@ create table subledger.store_report (
   constraint store_report_kind_check check (
     kind in (
       'apple_sales', 'apple_subscription', 'apple_subscription_event', 'apple_subscriber', 'apple_financial',
-      'google_sales', 'google_earnings'
+      'apple_finance_detail', 'google_sales', 'google_earnings'
     )
   ),
   constraint store_report_day_check check (first_day <= last_day)
@@ -2121,16 +2121,18 @@ comment on column subledger.store_report.sha256 is
 comment on column subledger.store_report.kind is
   'What its header says it is: apple_sales (Sales Summary), apple_subscription, apple_subscription_event, '
   'apple_subscriber, '
-  'apple_financial; google_sales (estimated sales), google_earnings';
+  'apple_financial, apple_finance_detail; google_sales (estimated sales), google_earnings';
 comment on column subledger.store_report.name is 'Name of the file, without what compression and browsers add';
 comment on column subledger.store_report.first_day is
-  'First day of its rows, by the store''s calendar; of a file without rows, that in its name';
-comment on column subledger.store_report.last_day is 'Last day of its rows';
+  'First day of its rows, by the store''s calendar; of a file without rows, that in its name; of apple_finance_detail, '
+  'of the period in which it was settled';
+comment on column subledger.store_report.last_day is 'Last day of its rows, or of that period';
 
 comment on table subledger.store_report_row is 'Rows of these files';
 comment on column subledger.store_report_row.line is 'Line of the file';
 comment on column subledger.store_report_row.day is
-  'By the store''s calendar; of a financial report, the last day of its period';
+  'By the store''s calendar; of apple_financial, the last day of its period; of apple_finance_detail, that of the '
+  'transaction';
 comment on column subledger.store_report_row.event is
   'sale and refund for what was paid and paid back, partial_refund for a refund without units, other for rows of '
   'something '
@@ -7781,12 +7783,12 @@ with covered as (
   from analyst.store_reports
   cross join generate_series(first_day, last_day, interval '1 day') as day
   where replaced_at is null
-    and kind in ('apple_sales', 'apple_subscriber', 'google_sales', 'google_earnings')
+    and kind in ('apple_sales', 'apple_subscriber', 'apple_finance_detail', 'google_sales', 'google_earnings')
 ), near as materialized (
   -- Apple may report on these days what was bought up to a week before, on days without a report.
   select report, day - late as day, bool_or(late = 0) as is_covered
   from covered
-  cross join generate_series(0, case store when 'apple' then 7 else 0 end) as late
+  cross join generate_series(0, case when report in ('apple_sales', 'apple_subscriber') then 7 else 0 end) as late
   group by report, day - late
 ), named as materialized (
   -- Reports of subscriptions name products by Apple's number, which those of sales have beside the product id.
@@ -7816,9 +7818,18 @@ with covered as (
         else 0
       end as units
   ) as said
-  where found.kind in ('apple_sales', 'apple_subscriber', 'google_sales', 'google_earnings')
+  where found.kind in ('apple_sales', 'apple_subscriber', 'apple_finance_detail', 'google_sales', 'google_earnings')
     and said.event is not null
     and found.amount <> 0
+    -- What was bought before the first period and settled in it stands beside what was settled before. How Apple reports
+    -- refunds in part there is not documented.
+    and (
+      found.kind <> 'apple_finance_detail'
+      or said.units <> 0 and (found.kind, found.day) in (
+        select covered.report, covered.day
+        from covered
+      )
+    )
 ), payment as materialized (
   select
     analyst.store(detail.original_transaction_id) as store, detail.product_id,
@@ -7886,6 +7897,7 @@ with covered as (
       case event when 'sale' then payment.price else -payment.refunded_amount end as amount
   ) as entry
   where entry.at is not null
+    and (wanted.report <> 'apple_finance_detail' or entry.units <> 0)
 ), reported as (
   select
     report, store, event, order_id, min(day) as day, min(product_id) as product_id, min(country) as country,
@@ -7988,7 +8000,7 @@ with covered as (
           else abs(our_units) - abs(reported_units)
         end::integer as lacking
       from different
-      where store = 'apple'
+      where report in ('apple_sales', 'apple_subscriber')
     ) as unpaired
     where lacking <> 0
     group by report, product_id, coalesce(country, ''), coalesce(currency, ''), event
@@ -8085,7 +8097,8 @@ select
         and other.reported_amount - other.our_amount = different.our_amount - different.reported_amount
     ) then 'other_month'
     when abs(different.reported_units) <= abs(different.our_units) and different.is_ours and different.day > (
-      select max(covered.day) - 7
+      -- Settlement may take more than forty days.
+      select max(covered.day) - case different.report when 'apple_finance_detail' then 45 else 7 end
       from covered
       where covered.report = different.report
     ) then 'not_reported_yet'
@@ -8110,12 +8123,12 @@ where different.is_covered
 $$;
 
 comment on function analyst.report_differences_in is
-  'Where the stores'' reports and the ledger differ, on the days of which a report was imported: Apple''s Sales and '
-  'Subscriber reports by day, product, country and currency, Google''s estimated sales and earnings by order. Of '
-  'environment production, without what costs nothing. apple_zone is the time zone of the days in Apple''s reports; '
+  'Where the stores'' reports and the ledger differ, on the days of which a report was imported: Apple''s Sales, '
+  'Subscriber and Finance Detail reports by day of the purchase, product, country and currency, Google''s estimated '
+  'sales and earnings by order. Of environment production, without what costs nothing. apple_zone is the time zone of the days in Apple''s reports; '
   'those of Google Play are UTC, and Pacific Time in earnings. reason: unknown_product, no event of the log has it; '
   'unknown_order, none has this order; not_reported, the report lacks it; not_reported_yet, the same in its last three '
-  'days, of Apple in the last seven; reported_twice, an order; other_product, other_country, other_currency, '
+  'days, of Apple in the last seven, or 45 until it is settled; reported_twice, an order; other_product, other_country, other_currency, '
   'other_amount; unknown_country, a receipt or V1 alone reported a purchase, and the units of all countries agree; '
   'neighbouring_day, the day before or after differs by as much in the other direction, so the time zone or the hour of '
   'processing does; settled_later, Apple reports it within seven days, and the row of that day has the same reason; '
@@ -8132,7 +8145,7 @@ comment on view analyst.report_differences is
   'Where the stores'' reports and the ledger differ; Apple''s days are those of Pacific Time, see '
   'report_differences_in. Empty if all agree';
 comment on column analyst.report_differences.report is
-  'apple_sales, apple_subscriber, google_sales or google_earnings';
+  'apple_sales, apple_subscriber, apple_finance_detail, google_sales or google_earnings';
 comment on column analyst.report_differences.day is 'By the store''s calendar';
 comment on column analyst.report_differences.country is 'ISO 3166-1 alpha-3';
 comment on column analyst.report_differences.event is 'sale or refund';

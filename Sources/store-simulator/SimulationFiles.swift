@@ -23,7 +23,7 @@ enum SimulationFiles {
         try file.flush()
     }
 
-    /// A file for each day of the App Store, and for each month of Google Play.
+    /// A file for each day and for each month of the App Store, and for each month of Google Play.
     ///
     /// - Parameter acknowledged: When a server acknowledged purchases, by the number of the story and by purchase token.
     static func writeReports(
@@ -38,6 +38,7 @@ enum SimulationFiles {
         var files: [(name: String, content: String)] = []
         if let simulation {
             var reports = SalesReports(simulation)
+            files += reports.financeFiles(settling)
             settling.delay(&reports.entries, \.at)
             files += reports.files
         }

@@ -98,8 +98,8 @@ struct StoreSimulator: AsyncParsableCommand {
     @Option(
         help: ArgumentHelp(
             """
-            Write Apple's daily Sales reports, and Google's monthly sales and earnings, to this folder, for `subledger report \
-            import`.
+            Write Apple's daily Sales reports and monthly Finance Detail reports, and Google's monthly sales and earnings, to \
+            this folder, for `subledger report import`.
             """, valueName: "folder"))
     var writeReports: String?
 

@@ -396,6 +396,61 @@ struct ReportTests {
         }
     }
 
+    /// By the day of the purchase, whenever it was settled.
+    @Test("Apple's Finance Detail report is compared by the days of the purchases")
+    func financeDetail() async throws {
+        try await withLedger { ledger in
+            // 1 was settled in the period before, of which no report is imported, 2 agrees, 3 has another amount, 4 is
+            // missing, and 5 may be settled later. The refund in part of 1 is not compared.
+            try await ledger.database.script(
+                """
+                insert into subledger.stream (stream_id, app, environment) values (1, 'com.example.reader', 'production');
+                insert into subledger.transaction (
+                  stream_id, original_transaction_id, transaction_id, product_id, purchase_date, expires_date,
+                  revocation_date, revocation_type, revocation_reason, revocation_percentage, is_upgraded, positions,
+                  type, storefront, price, currency
+                )
+                select 1, number::text, number::text, 'pro', at, at + interval '1 month', revoked_at,
+                  case when revoked_at is not null then 'REFUND_PRORATED' end, case when revoked_at is not null then 0 end,
+                  case when revoked_at is not null then 50000 end, false, '{1}', 'Auto-Renewable Subscription', 'DEU',
+                  9990, 'EUR'
+                from (
+                  values
+                    (1, timestamptz '2026-09-28 12:00Z', timestamptz '2026-10-02 12:00Z'),
+                    (2, '2026-10-02 12:00Z', null), (3, '2026-10-03 12:00Z', null), (4, '2026-10-04 12:00Z', null),
+                    (5, '2026-11-20 12:00Z', null)
+                ) as bought (number, at, revoked_at)
+                """)
+            let header = [
+                "Transaction Date", "Settlement Date", "Apple Identifier", "SKU", "Product Type Identifier",
+                "Country of Sale", "Quantity", "Extended Partner Share", "Partner Share Currency", "Customer Price",
+                "Customer Currency", "Sale or Return",
+            ]
+            func row(_ day: String, _ settled: String, _ price: String = "9.99") -> [String] {
+                [day, settled, "15", "pro", "IAY", "DE", "1", "6.99", "EUR", price, "EUR", "S"]
+            }
+            let lines =
+                [["Vendor Name", "Example"], ["Start Date", "09/29/2026"], ["End Date", "11/28/2026"], header] + [
+                    row("09/28/2026", "10/01/2026"), row("10/02/2026", "10/05/2026"),
+                    row("10/03/2026", "11/20/2026", "8.99"),
+                ] + [
+                    ["Country Of Sale", "Partner Share Currency", "Quantity", "Extended Partner Share"],
+                    ["DE", "EUR", "3", "20.97"],
+                ]
+            let text = lines.map { $0.joined(separator: "\t") }.joined(separator: "\r\n") + "\r\n"
+            let path = try ledger.write(text, "FD_85000000_202610_Z1.txt")
+            #expect(
+                try ledger.run(["import", path]).output
+                    == "apple_finance_detail FD_85000000_202610_Z1, 2026-09-29 to 2026-11-28: 3 rows imported\n")
+
+            #expect(
+                try ledger.differences() == [
+                    "2026-10-03 pro DEU sale 1 1 other_amount", "2026-10-04 pro DEU sale 0 1 unexplained",
+                    "2026-11-20 pro DEU sale 0 1 not_reported_yet",
+                ])
+        }
+    }
+
     @Test(
         "with 30 percent of notifications lost and asked again, the reports of both stores leave nothing unexplained")
     func asked() async throws {
@@ -423,8 +478,9 @@ struct ReportTests {
                 "select concat_ws(' ', kind, event) from analyst.store_report_rows group by kind, event order by 1")
             #expect(
                 kinds == [
-                    "apple_sales partial_refund", "apple_sales refund", "apple_sales sale", "google_earnings Charge",
-                    "google_earnings Charge refund", "google_sales refund", "google_sales sale",
+                    "apple_finance_detail refund", "apple_finance_detail sale", "apple_sales partial_refund",
+                    "apple_sales refund", "apple_sales sale", "google_earnings Charge", "google_earnings Charge refund",
+                    "google_sales refund", "google_sales sale",
                 ])
 
             let explained = try ledger.differences()
@@ -462,6 +518,7 @@ struct ReportTests {
                 ("apple_subscription_event_us_dates.txt", "apple_subscription_event", 7),
                 ("apple_financial_PL_0926.txt", "apple_financial", 2),
                 ("apple_financial_ZZ_0926.txt", "apple_financial", 4),
+                ("apple_finance_detail_Z1.txt", "apple_finance_detail", 3),
                 ("google_salesreport_202111.zip", "google_sales", 12),
                 ("google_salesreport_202401.csv", "google_sales", 4),
                 ("google_earnings_202106.csv", "google_earnings", 14),
@@ -526,7 +583,21 @@ struct ReportTests {
         "a file that cannot be imported is refused with the line and the reason",
         arguments: [
             Bad("apple_sales_2010.txt", ":1: the first column is \"apple\": expected the English header"),
-            Bad("apple_finance_detail_Z1.txt", ":1: the first column is \"vendor name\": expected the English header"),
+            Bad(
+                "apple_finance_detail_Z1.txt",
+                ":8: the countries have 6 units, and the rows before them 5: is a part missing?"
+            ) {
+                $0.replacing("DE\tEUR\t3", with: "DE\tEUR\t4")
+            },
+            Bad("apple_finance_detail_Z1.txt", ":7: no table of countries follows: the file may be cut off") {
+                $0.split(separator: "\n").prefix(7).joined(separator: "\n")
+            },
+            Bad("apple_finance_detail_Z1.txt", ":1: no End Date stands before the header") {
+                $0.replacing("End Date\t12/27/2025\n", with: "")
+            },
+            Bad("apple_finance_detail_Z1.txt", ":1: the first column is \"vendor name\": expected the English header") {
+                $0.replacing("Transaction Date", with: "Transaktionsdatum")
+            },
             Bad("apple_sales_empty_header_only.txt", ":1: the file has no rows, and its name no day such as 20261125"),
             Bad("apple_subscription_1_2.txt", ":2: the report has no days, and the name of the file has none"),
             Bad("apple_financial_PL_0926.txt", ":5: Total_Rows is 3, and the rows before it give 2: is a part missing?")

@@ -411,7 +411,7 @@ create table subledger.store_report (
   constraint store_report_kind_check check (
     kind in (
       'apple_sales', 'apple_subscription', 'apple_subscription_event', 'apple_subscriber', 'apple_financial',
-      'google_sales', 'google_earnings'
+      'apple_finance_detail', 'google_sales', 'google_earnings'
     )
   ),
   constraint store_report_day_check check (first_day <= last_day)

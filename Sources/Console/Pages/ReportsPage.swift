@@ -127,7 +127,7 @@ package struct ReportsPage: ConsolePage {
         case "unknown_order": "Google reports an order that no event shows."
         case "not_reported": "The order is missing in a report of its day."
         case "not_reported_yet":
-            "The same in the last days of the report: three of Google’s, and seven of Apple’s, which names no orders."
+            "The same in the last days of the report: three of Google’s, seven of Apple’s, or 45 until it is settled."
         case "reported_twice": "The report has the order more than once."
         case "other_product", "other_country", "other_currency", "other_amount":
             "Both have it, and differ in this."

@@ -22,7 +22,7 @@ package struct SalesReports: Sendable {
     /// Oldest first.
     package var entries: [Entry] = []
 
-    private static let vendor = "85000000"
+    static let vendor = "85000000"
     private static let calendar = {
         var calendar = Calendar(identifier: .gregorian)
         calendar.timeZone = TimeZone(identifier: "America/Los_Angeles") ?? .gmt
@@ -102,6 +102,12 @@ package struct SalesReports: Sendable {
 
     private static func name(_ day: String) -> String { "S_D_\(vendor)_\(day).txt" }
 
+    /// A day such as `20261125` as `11/25/2026`.
+    static func date(_ day: String) -> String { "\(day.dropFirst(4).prefix(2))/\(day.suffix(2))/\(day.prefix(4))" }
+
+    /// ISO 3166-1 alpha-2.
+    static func alpha2(_ country: String) -> String { countries[country] ?? country }
+
     /// Apple's number of a product.
     package static func appleId(of productId: String) -> String {
         "15" + digits(productId.utf8.reduce(0) { ($0 * 31 + Int($1)) % 100_000_000 }, 8)
@@ -109,7 +115,7 @@ package struct SalesReports: Sendable {
 
     private static func content(_ entries: [Entry], of day: String) -> String {
         var lines = [header.joined(separator: "\t")]
-        let date = "\(day.dropFirst(4).prefix(2))/\(day.suffix(2))/\(day.prefix(4))"
+        let date = Self.date(day)
         var alike: [Entry: Int] = [:]
         for entry in entries {
             var key = entry
@@ -126,7 +132,7 @@ package struct SalesReports: Sendable {
                     [
                         "APPLE", "US", entry.productId, "Example GmbH", entry.productId, "", "IAY", "\(units)",
                         amount(entry.price * 7 / 10), date, date, entry.currency,
-                        countries[entry.country] ?? entry.country,
+                        alpha2(entry.country),
                         entry.currency, appleId(of: entry.productId),
                         (isRefund && entry.price > 0 ? "-" : "") + amount(entry.price),
                         "",

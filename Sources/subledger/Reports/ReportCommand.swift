@@ -14,8 +14,8 @@ struct ReportImport: AsyncParsableCommand {
         abstract: "Import reports of App Store Connect and of the Play Console, as they are downloaded.",
         discussion: """
             Files may be compressed by gzip or in a ZIP archive. A file is recognised by its English header: Apple's daily \
-            sales, subscription, subscription event and subscriber reports and financial reports; Google's estimated sales \
-            and earnings. Everything is kept: a file with the name of an earlier one counts in its place. A file that was \
+            sales, subscription, subscription event and subscriber reports, financial and finance detail reports; Google's \
+            estimated sales and earnings. Everything is kept: a file with the name of an earlier one counts in its place. A file that was \
             imported before changes nothing. Exit status 65 if a file is invalid; then nothing of it is imported, and no \
             file after it.
             """)

@@ -22,9 +22,13 @@ struct ReportFile {
             }
             let layout = try ReportLayout(header: header)
             let name = Self.name(of: path)
-            rows = try layout.rows(try Self.records(text, header), day: Self.day(in: name))
+            let records = try Self.records(text, header)
+            rows = try layout.rows(records, day: Self.day(in: name))
             let days = rows.map(\.day)
-            guard let first = days.min() ?? Self.day(in: name), let last = days.max() ?? Self.day(in: name) else {
+            let period = try layout.period(records)
+            guard let first = period?.first ?? days.min() ?? Self.day(in: name),
+                let last = period?.last ?? days.max() ?? Self.day(in: name)
+            else {
                 throw CSVRecords.Malformed(
                     line: 1, problem: "the file has no rows, and its name no day such as 20261125")
             }
@@ -49,12 +53,19 @@ struct ReportFile {
         return Array(text.utf8)
     }
 
-    /// What separates the columns, by the first line: tabs in Apple's files, commas in Google's.
+    /// The line with the names of the columns. In one of Apple's reports, its vendor and period stand before it.
     private static func header(_ text: [UInt8]) -> [UInt8]? {
-        text.split(whereSeparator: { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }).first.map(Array.init)
+        let first = text.split(
+            maxSplits: 8, whereSeparator: { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }
+        ).prefix(8)
+        guard let line = first.first, line.starts(with: "Vendor Name\t".utf8) else {
+            return first.first.map(Array.init)
+        }
+        return Array(first.first { $0.starts(with: "Transaction Date\t".utf8) } ?? line)
     }
 
-    /// All lines, the header included. Nothing is quoted in files with tabs.
+    /// All lines, the header included, which shows what separates the columns: tabs in Apple's files, commas in Google's.
+    /// Nothing is quoted in files with tabs.
     private static func records(_ text: [UInt8], _ header: [UInt8]) throws(CSVRecords.Malformed) -> [CSVRecords.Record]
     {
         guard header.contains(UInt8(ascii: "\t")) else { return try CSVRecords.read(text) }

@@ -14,6 +14,7 @@ struct ReportLayout {
         case appleSubscriptionEvent = "apple_subscription_event"
         case appleSubscriber = "apple_subscriber"
         case appleFinancial = "apple_financial"
+        case appleFinanceDetail = "apple_finance_detail"
         case googleSales = "google_sales"
         case googleEarnings = "google_earnings"
 
@@ -25,6 +26,7 @@ struct ReportLayout {
             case .appleSubscriptionEvent: ["event date", "event", "quantity"]
             case .appleSubscriber: ["event date", "subscriber id"]
             case .appleFinancial: ["vendor identifier", "quantity", "partner share", "extended partner share"]
+            case .appleFinanceDetail: ["transaction date", "settlement date", "extended partner share"]
             case .googleSales: ["order number", "financial status", "charged amount"]
             case .googleEarnings: ["transaction type", "merchant currency", "amount (merchant currency)"]
             }
@@ -45,7 +47,7 @@ struct ReportLayout {
                 line: 1,
                 problem: """
                     the first column is "\(first)": expected the English header of Apple's sales, subscription, subscription \
-                    event, subscriber or financial report, or of Google's estimated sales or earnings report
+                    event, subscriber, financial or finance detail report, or of Google's estimated sales or earnings report
                     """)
         }
         self.kind = kind
@@ -55,10 +57,15 @@ struct ReportLayout {
     func rows(
         _ records: [CSVRecords.Record], day: String?
     ) throws(CSVRecords.Malformed) -> [StoreReport.Row] {
+        let records = Array(records.drop { kind == .appleFinanceDetail && $0.fields.first != "Transaction Date" })
         var columns = Columns(records.first)
         var rows: [StoreReport.Row] = []
         var section = Section()
-        for record in records.dropFirst() {
+        for (index, record) in records.enumerated().dropFirst() {
+            if kind == .appleFinanceDetail, record.fields.first == "Country Of Sale" {
+                try section.compare(Array(records[index...]))
+                return rows
+            }
             if kind == .appleFinancial {
                 // Files of several regions repeat header and totals; some end with a table of another form.
                 if record.fields.first == records.first?.fields.first {
@@ -77,7 +84,29 @@ struct ReportLayout {
             throw CSVRecords.Malformed(
                 line: rows.last?.line ?? 1, problem: "no Total_Rows follows: the file may be cut off")
         }
+        if kind == .appleFinanceDetail {
+            throw CSVRecords.Malformed(
+                line: rows.last?.line ?? 1, problem: "no table of countries follows: the file may be cut off")
+        }
         return rows
+    }
+
+    /// The first and the last day of the period that a file states before its header; nil if it states none.
+    func period(_ records: [CSVRecords.Record]) throws(CSVRecords.Malformed) -> (first: String, last: String)? {
+        guard kind == .appleFinanceDetail else { return nil }
+        func day(_ name: String) throws(CSVRecords.Malformed) -> String {
+            guard let record = records.first(where: { $0.fields.first == name }) else {
+                throw CSVRecords.Malformed(line: 1, problem: "no \(name) stands before the header")
+            }
+            let name = name.lowercased()
+            return try Fields(line: record.line, values: [name: record.fields.dropFirst().first ?? ""]).day(name)
+        }
+        let period = (first: try day("Start Date"), last: try day("End Date"))
+        guard period.first <= period.last else {
+            throw CSVRecords.Malformed(
+                line: 1, problem: "the period ends on \(period.last), before it starts on \(period.first)")
+        }
+        return period
     }
 
     private func row(_ field: Fields, _ line: Int, day: String?) throws(CSVRecords.Malformed) -> StoreReport.Row {
@@ -100,8 +129,7 @@ struct ReportLayout {
             row.amount = units == 0 ? -price : units * price
             row.proceeds = units * (try field.number("developer proceeds"))
             row.proceedsCurrency = field["currency of proceeds"]
-            let isPurchase = field["product type identifier"].map { $0.hasPrefix("IA") || $0 == "1AY" } ?? false
-            row.event = !isPurchase ? "other" : units > 0 ? "sale" : units < 0 ? "refund" : "partial_refund"
+            row.event = !field.isInAppPurchase ? "other" : units > 0 ? "sale" : units < 0 ? "refund" : "partial_refund"
         case .appleSubscription:
             guard let day else {
                 throw CSVRecords.Malformed(
@@ -144,6 +172,19 @@ struct ReportLayout {
             row.proceeds = try field.number("extended partner share")
             row.proceedsCurrency = field["partner share currency"]
             row.event = (field["sales or return"] ?? field["sale or return"])?.uppercased() == "R" ? "refund" : "sale"
+        case .appleFinanceDetail:
+            row.day = try field.day("transaction date")
+            row.productId = field["sku"]
+            row.appleId = field["apple identifier"]
+            row.country = field["country of sale"]
+            row.currency = field["customer currency"]
+            let units = try field.number("quantity")
+            row.units = units
+            row.amount = units * abs(try field.number("customer price"))
+            row.proceeds = try field.number("extended partner share")
+            row.proceedsCurrency = field["partner share currency"]
+            row.event =
+                !field.isInAppPurchase ? "other" : field["sale or return"]?.uppercased() == "R" ? "refund" : "sale"
         case .googleSales:
             row.day = try field.day("order charged date")
             row.orderId = field["order number"]
@@ -181,6 +222,18 @@ struct ReportLayout {
         mutating func add(_ row: StoreReport.Row) {
             rows += 1
             units += row.units ?? 0
+        }
+
+        /// Compares the table of countries that ends a file with the rows.
+        func compare(_ countries: [CSVRecords.Record]) throws(CSVRecords.Malformed) {
+            let columns = Columns(countries.first)
+            var sum: Decimal = 0
+            for record in countries.dropFirst() { sum += try columns.fields(record).number("quantity") }
+            guard sum == units else {
+                throw CSVRecords.Malformed(
+                    line: countries.first?.line ?? 1,
+                    problem: "the countries have \(sum) units, and the rows before them \(units): is a part missing?")
+            }
         }
 
         /// Whether a line has a total. Compares it with the rows before it.
@@ -247,6 +300,11 @@ extension ReportLayout {
 
         /// Nil if the field is empty, or the column is not in the file.
         subscript(_ name: String) -> String? { values[name].flatMap { $0.isEmpty ? nil : $0 } }
+
+        /// By Apple's type of the product.
+        var isInAppPurchase: Bool {
+            self["product type identifier"].map { $0.hasPrefix("IA") || $0 == "1AY" } ?? false
+        }
 
         /// What the ledger calls the product: a subscription has the name of its base plan in its own. Newer files name that of
         /// a one-time product in the same column.
