@@ -7766,9 +7766,25 @@ end
 $$;
 
 comment on function analyst.settled_days is
-  'Of days on which a report of Apple lacks units of ours (lacking is positive) or has more (negative), ascending: those '
-  'on which each lacking unit is reported within seven days, and each one beyond ours was lacking in the seven days '
-  'before';
+  'Of days on which a report of Apple lacks units of ours (lacking is positive) or has more (negative), ascending: '
+  'those on which each lacking unit is reported within seven days, and each one beyond ours was lacking in the seven '
+  'days before';
+
+create or replace function analyst.subscription_event(name text) returns text
+language sql immutable parallel safe as $$
+select
+  case
+    when name in ('Subscribe', 'Opt-In') or name like 'Start %' then 'start'
+    when name like 'Reactivat%' then 'reactivation'
+    when name ~ '^(Renew|Paid Subscription from )' and name !~ '(Upgrade|Downgrade|Crossgrade|^Renew.*Offer)'
+      then 'renewal'
+  end
+$$;
+
+comment on function analyst.subscription_event is
+  'What an event of Apple''s Subscription Event report is, by its name: start, reactivation, or renewal of the same '
+  'product at its standard price; null for others, such as cancellations, changes of product and periods with an '
+  'offer';
 
 create or replace function analyst.report_differences_in(apple_zone text)
 returns table (
@@ -7783,12 +7799,17 @@ with covered as (
   from analyst.store_reports
   cross join generate_series(first_day, last_day, interval '1 day') as day
   where replaced_at is null
-    and kind in ('apple_sales', 'apple_subscriber', 'apple_finance_detail', 'google_sales', 'google_earnings')
+    and kind in (
+      'apple_sales', 'apple_subscriber', 'apple_subscription_event', 'apple_finance_detail', 'google_sales',
+      'google_earnings'
+    )
 ), near as materialized (
   -- Apple may report on these days what was bought up to a week before, on days without a report.
   select report, day - late as day, bool_or(late = 0) as is_covered
   from covered
-  cross join generate_series(0, case when report in ('apple_sales', 'apple_subscriber') then 7 else 0 end) as late
+  cross join generate_series(
+    0, case when store = 'apple' and report <> 'apple_finance_detail' then 7 else 0 end
+  ) as late
   group by report, day - late
 ), named as materialized (
   -- Reports of subscriptions name products by Apple's number, which those of sales have beside the product id.
@@ -7801,7 +7822,7 @@ with covered as (
   select
     found.kind as report, found.store, found.day,
     coalesce(found.product_id, named.product_id, found.apple_id) as product_id, found.country, found.currency,
-    said.event, said.units, found.amount, found.name || ':' || found.line as place,
+    said.event, said.units, coalesce(found.amount, 0) as amount, found.name || ':' || found.line as place,
     coalesce(found.order_id, '') as order_id
   from analyst.store_report_rows as found
   left join named on found.product_id is null and named.apple_id = found.apple_id
@@ -7809,20 +7830,25 @@ with covered as (
     select
       case
         when found.event in ('sale', 'Charge') then 'sale'
-        when found.event in ('refund', 'partial_refund', 'Charge refund') then 'refund'
+        when found.event in ('refund', 'partial_refund', 'Charge refund', 'Refund') then 'refund'
+        when found.kind = 'apple_subscription_event' then analyst.subscription_event(found.event)
       end as event,
       case
+        when found.event = 'Refund' then -found.units
         when found.kind <> 'google_earnings' then found.units
         when found.event = 'Charge' then 1
         when lower(found.fields ->> 'refund type') = 'full' then -1
         else 0
       end as units
   ) as said
-  where found.kind in ('apple_sales', 'apple_subscriber', 'apple_finance_detail', 'google_sales', 'google_earnings')
+  where found.kind in (
+    select report
+    from covered
+  )
     and said.event is not null
-    and found.amount <> 0
-    -- What was bought before the first period and settled in it stands beside what was settled before. How Apple reports
-    -- refunds in part there is not documented.
+    and (found.amount <> 0 or found.kind = 'apple_subscription_event')
+    -- What was bought before the first period and settled in it stands beside what was settled before. How Apple
+    -- reports refunds in part there is not documented.
     and (
       found.kind <> 'apple_finance_detail'
       or said.units <> 0 and (found.kind, found.day) in (
@@ -7863,9 +7889,14 @@ with covered as (
         else apple_zone
       end
     )::date as day,
-    payment.product_id, payment.country, payment.currency, kind.event, entry.units,
-    case wanted.report when 'google_earnings' then round(entry.amount * payment.untaxed, 3) else entry.amount end
-      as amount,
+    payment.product_id, payment.country,
+    case when wanted.report <> 'apple_subscription_event' then payment.currency end as currency, kind.event,
+    case wanted.report when 'apple_subscription_event' then -1 else entry.units end as units,
+    case wanted.report
+      when 'google_earnings' then round(entry.amount * payment.untaxed, 3)
+      when 'apple_subscription_event' then 0
+      else entry.amount
+    end as amount,
     payment.transaction_id,
     -- Items of one order have its name with their own.
     case payment.store when 'google' then split_part(payment.transaction_id, ':', 1) else '' end as order_id
@@ -7876,7 +7907,7 @@ with covered as (
   ) as wanted
     on wanted.store = payment.store
     and (
-      wanted.report <> 'apple_subscriber'
+      wanted.report not in ('apple_subscriber', 'apple_subscription_event')
       or payment.renews and payment.product_id in (
         select product_id
         from named
@@ -7898,6 +7929,36 @@ with covered as (
   ) as entry
   where entry.at is not null
     and (wanted.report <> 'apple_finance_detail' or entry.units <> 0)
+    and (wanted.report <> 'apple_subscription_event' or event = 'refund')
+  union all
+  select
+    'apple_subscription_event', 'apple', (bought.purchase_date at time zone apple_zone)::date, period.product_id,
+    analyst.country(bought.storefront), null, kind.event, 1, 0, period.transaction_id, ''
+  from analyst.ordered_periods as period
+  join subledger.transaction as bought using (stream_id, original_transaction_id, transaction_id)
+  cross join lateral (
+    select
+      case
+        when period.movement in ('trial_start', 'new') then 'start'
+        when period.movement = 'resubscribed' then 'reactivation'
+        when period.movement in ('renewal', 'conversion', 'recovered') and bought.offer_type is null
+          and period.previous_product_id = period.product_id
+          then 'renewal'
+      end as event
+  ) as kind
+  where period.environment = 'production'
+    and analyst.store(period.original_transaction_id) = 'apple'
+    and period.payer_state not in ('family', 'assigned')
+    and kind.event is not null
+    and period.product_id in (
+      select product_id
+      from named
+    )
+    and exists (
+      select
+      from covered
+      where covered.report = 'apple_subscription_event'
+    )
 ), reported as (
   select
     report, store, event, order_id, min(day) as day, min(product_id) as product_id, min(country) as country,
@@ -8000,7 +8061,8 @@ with covered as (
           else abs(our_units) - abs(reported_units)
         end::integer as lacking
       from different
-      where report in ('apple_sales', 'apple_subscriber')
+      where store = 'apple'
+        and report <> 'apple_finance_detail'
     ) as unpaired
     where lacking <> 0
     group by report, product_id, coalesce(country, ''), coalesce(currency, ''), event
@@ -8050,7 +8112,7 @@ select
         and other.event = different.event
         and other.product_id = different.product_id
         and other.country is not distinct from different.country
-        and other.currency = different.currency
+        and other.currency is not distinct from different.currency
         and other.day between different.day - 1 and different.day + 1
         and other.day <> different.day
         and other.reported_units - other.our_units = different.our_units - different.reported_units
@@ -8064,7 +8126,10 @@ select
         and other.event = different.event
         and other.product_id = different.product_id
         and other.day = different.day
-        and (other.country is distinct from different.country or other.currency <> different.currency)
+        and (
+          other.country is distinct from different.country
+          or other.currency is distinct from different.currency
+        )
         and other.reported_units - other.our_units = different.our_units - different.reported_units
     ) then 'other_country'
     when exists (
@@ -8089,7 +8154,7 @@ select
         and other.event = different.event
         and other.product_id = different.product_id
         and other.country is not distinct from different.country
-        and other.currency = different.currency
+        and other.currency is not distinct from different.currency
         and other.day between different.day - 62 and different.day + 62
         and other.is_covered
         and date_trunc('month', other.day) <> date_trunc('month', different.day)
@@ -8124,16 +8189,18 @@ $$;
 
 comment on function analyst.report_differences_in is
   'Where the stores'' reports and the ledger differ, on the days of which a report was imported: Apple''s Sales, '
-  'Subscriber and Finance Detail reports by day of the purchase, product, country and currency, Google''s estimated '
-  'sales and earnings by order. Of environment production, without what costs nothing. apple_zone is the time zone of the days in Apple''s reports; '
-  'those of Google Play are UTC, and Pacific Time in earnings. reason: unknown_product, no event of the log has it; '
-  'unknown_order, none has this order; not_reported, the report lacks it; not_reported_yet, the same in its last three '
-  'days, of Apple in the last seven, or 45 until it is settled; reported_twice, an order; other_product, other_country, other_currency, '
-  'other_amount; unknown_country, a receipt or V1 alone reported a purchase, and the units of all countries agree; '
-  'neighbouring_day, the day before or after differs by as much in the other direction, so the time zone or the hour of '
-  'processing does; settled_later, Apple reports it within seven days, and the row of that day has the same reason; '
-  'restated, an earlier file of the same name agreed; other_month, a refund is reported in another month; unexplained. '
-  'our_purchases are the transactions of the ledger behind the row, reported_lines those of the files';
+  'Subscriber and Finance Detail reports by day of the purchase, product, country and currency, the counts of its '
+  'Subscription Event report by day, product and country, Google''s estimated sales and earnings by order. Of '
+  'environment production, without what costs nothing except in counts. apple_zone is the time zone of the days in '
+  'Apple''s reports; those of Google Play are UTC, and Pacific Time in earnings. reason: unknown_product, no event of '
+  'the log has it; unknown_order, none has this order; not_reported, the report lacks it; not_reported_yet, the same '
+  'in its last three days, of Apple in the last seven, or 45 until it is settled; reported_twice, an order; '
+  'other_product, other_country, other_currency, other_amount; unknown_country, a receipt or V1 alone reported a '
+  'purchase, and the units of all countries agree; neighbouring_day, the day before or after differs by as much in '
+  'the other direction, so the time zone or the hour of processing does; settled_later, Apple reports it within seven '
+  'days, and the row of that day has the same reason; restated, an earlier file of the same name agreed; other_month, '
+  'a refund is reported in another month; unexplained. our_purchases are the transactions of the ledger behind the '
+  'row, reported_lines those of the files';
 
 create or replace view analyst.report_differences as
 select
@@ -8145,16 +8212,17 @@ comment on view analyst.report_differences is
   'Where the stores'' reports and the ledger differ; Apple''s days are those of Pacific Time, see '
   'report_differences_in. Empty if all agree';
 comment on column analyst.report_differences.report is
-  'apple_sales, apple_subscriber, apple_finance_detail, google_sales or google_earnings';
+  'apple_sales, apple_subscriber, apple_subscription_event, apple_finance_detail, google_sales or google_earnings';
 comment on column analyst.report_differences.day is 'By the store''s calendar';
 comment on column analyst.report_differences.country is 'ISO 3166-1 alpha-3';
-comment on column analyst.report_differences.event is 'sale or refund';
+comment on column analyst.report_differences.event is
+  'sale or refund; of apple_subscription_event start, renewal, reactivation or refund, see subscription_event';
 comment on column analyst.report_differences.order_id is
   'Order of Google Play; null for Apple, whose reports name none';
 comment on column analyst.report_differences.reported_units is 'Negative for refunds';
 comment on column analyst.report_differences.our_units is 'Negative for refunds';
 comment on column analyst.report_differences.reported_amount is
-  'In the currency unit; without taxes in google_earnings';
+  'In the currency unit; without taxes in google_earnings, and 0 in apple_subscription_event';
 comment on column analyst.report_differences.our_amount is
   'In the currency unit; null if the price of a purchase is unknown, as in V1, or for google_earnings the tax in it';
 comment on column analyst.report_differences.reason is 'See report_differences_in';

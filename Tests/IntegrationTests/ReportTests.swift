@@ -203,6 +203,37 @@ struct ReportTests {
         }
     }
 
+    @Test("starts, renewals, reactivations and refunds of the Subscription Event report are counted beside ours")
+    func events() async throws {
+        try await withEveryStory { ledger, reports in
+            var events = SubscriptionEventReports(SimulatedLog.simulation(environment: .production))
+            #expect(Set(events.entries.map(\.event)).isSuperset(of: ["Subscribe", "Renew", "Reactivate", "Refund"]))
+            func add() throws -> [String] {
+                let paths = try events.files.map { try ledger.write($0.content, $0.name) }
+                #expect(try ledger.run(["import"] + paths).status == 0)
+                return try ledger.differences(of: "apple_subscription_event")
+            }
+            // Sales reports say which product a number is.
+            try ledger.add(reports)
+            let differences = try add()
+            #expect(differences == [])
+
+            // One more of an event, on a day that has it.
+            let renewed = try #require(events.entries.first { $0.event == "Renew" })
+            let alike = events.entries.filter {
+                $0.event == "Renew" && $0.productId == renewed.productId && $0.country == renewed.country
+                    && SalesReports.day($0.at) == SalesReports.day(renewed.at)
+            }
+            events.entries.append(renewed)
+            let doubled = try add()
+            #expect(doubled.count == 1)
+            #expect(doubled.first?.contains(" renewal \(alike.count + 1) \(alike.count) ") == true, "\(doubled)")
+            let purchases = try await ledger.database.lines(
+                "select cardinality(our_purchases)::text from analyst.report_differences")
+            #expect(purchases == ["\(alike.count)"])
+        }
+    }
+
     @Test("Google's earnings are compared by order, and their amounts where the tax is known")
     func earnings() async throws {
         try await withLedger { ledger in
