@@ -55,9 +55,11 @@ package struct PlayStoryteller: Sendable {
         return rendered
     }
 
-    /// What may not lie after the window.
+    /// What may not lie after the window. A charge that is due in its last minutes may do so.
     private func end(of rendered: RenderedPlayStory) -> Instant {
-        settings.window.goesOn ? rendered.lastEvent : rendered.end
+        guard settings.window.goesOn else { return rendered.end }
+        let isDue = rendered.subscriptions.contains { $0.isRenewing && $0.paidEnd <= settings.window.end }
+        return isDue ? .latest : rendered.lastEvent
     }
 
     private func render(
