@@ -276,6 +276,7 @@ struct V2OddBodyTests {
     func noSignedDate() throws {
         let event = try body.changing { $0.payload["signedDate"] = nil }.event()
 
+        #expect(event.occurredAt == event.transactions.first?.signedDate)
         #expect(event.transactions.count == 1)
         #expect(event.renewals.count == 1)
         #expect(event.type == "DID_RENEW")
