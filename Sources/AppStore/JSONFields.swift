@@ -18,10 +18,14 @@ extension JSONFields {
         }
     }
 
-    /// Records an end that is not after the start of its period.
+    /// Records an end that is not after the start of its period, and a missing one of what renews.
     mutating func noteDuration(of row: Transaction, _ key: StaticString) {
-        guard let start = row.purchaseDate, let end = row.expiresDate, end <= start else { return }
-        report(key, "is not after the date of the purchase, so that it gives no access")
+        if let end = row.expiresDate {
+            guard let start = row.purchaseDate, end <= start else { return }
+            report(key, "is not after the date of the purchase, so that it gives no access")
+        } else if row.isRenewable, !unreadableKeys.contains(key.description) {
+            report(key, "is missing, although the purchase is of a subscription that renews")
+        }
     }
 
     /// An account token in lower case, because Apple does not guarantee its case. The nil UUID is reported as a defect.
@@ -40,17 +44,21 @@ extension JSONFields {
         return texts
     }
 
-    /// The first readable date of several fields with the same date. Fields in Pacific time are never read, since
-    /// daylight saving makes one hour of each year ambiguous.
+    /// The first readable date of several fields with the same date. Fields in Pacific time come last, since daylight saving
+    /// makes one hour of each year ambiguous.
     ///
     /// Milliseconds of a time before there were receipts, such as nine digits, are not believed if a formatted date beside them
-    /// disagrees by years.
+    /// disagrees by years. Zero is how programs write a date that is not there.
     mutating func instant(_ renderings: StaticString...) -> Instant? {
         var unread: StaticString?
         for (index, key) in renderings.enumerated() {
             guard let text = scalar(key, expecting: "a date") else { continue }
             guard let instant = parse(date: text) else {
                 unread = unread ?? key
+                continue
+            }
+            guard instant > .earliest else {
+                report(key, "is the beginning of 1970, which counts as no date")
                 continue
             }
             if instant < Self.receiptsSince, let formatted = formattedDate(in: renderings[(index + 1)...]),
@@ -79,17 +87,34 @@ extension JSONFields {
     }
 
     /// Parses milliseconds since 1970, which iOS 6 style receipts also have in `expires_date`, or
-    /// `2019-11-08 08:13:55 Etc/GMT`.
+    /// `2019-11-08 08:13:55 Etc/GMT`. Xcode signs milliseconds with a fraction.
     private func parse(date text: String) -> Instant? {
-        if text.utf8.first.map(isDigit) == true, let milliseconds = Int64(text) {
+        if text.utf8.first.map(isDigit) == true, let milliseconds = Int64(withoutFraction(text)) {
             return Instant(milliseconds: milliseconds)
         }
         let parts = text.split(separator: " ")
-        guard parts.count == 3, ["Etc/GMT", "GMT", "UTC"].contains(parts[2]) else { return nil }
+        guard parts.count == 3 else { return nil }
+        if parts[2] == "America/Los_Angeles" { return Instant(pacificDate: parts[0], time: parts[1]) }
+        guard ["Etc/GMT", "GMT", "UTC"].contains(parts[2]) else { return nil }
         return Instant(iso8601: "\(parts[0])T\(parts[1])Z")
+    }
+
+    /// The digits before a decimal point; the whole text if it is no such number.
+    private func withoutFraction(_ text: String) -> Substring {
+        guard let point = text.firstIndex(of: "."), text[text.index(after: point)...].utf8.allSatisfy(isDigit) else {
+            return text[...]
+        }
+        return text[..<point]
     }
 }
 
 private func isDigit(_ byte: UInt8) -> Bool {
     (UInt8(ascii: "0")...UInt8(ascii: "9")).contains(byte)
+}
+
+extension Transaction {
+    /// Receipts state no type, and a group of subscriptions that renew only.
+    fileprivate var isRenewable: Bool {
+        type.map { $0 == ProductType.autoRenewable.rawValue } ?? (subscriptionGroupIdentifier != nil)
+    }
 }

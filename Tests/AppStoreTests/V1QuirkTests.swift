@@ -307,17 +307,83 @@ struct V1QuirkTests {
         #expect(exact.fingerprint != later.fingerprint)
     }
 
-    @Test("Pacific dates are never read (quirk 30)")
-    func pacific() throws {
+    @Test("Pacific dates are not read if another rendering is there (quirk 30)")
+    func pacificBesideOthers() throws {
         let row = newRow("1000000000000002", start, end)
-        let onlyPacific = row.without("expires_date", "expires_date_ms")
-            .with(["expires_date_pst": "2022-01-31 16:00:00 America/Los_Angeles"])
 
         let absurd = try newBody("DID_RENEW", rows: [row.with(["purchase_date_pst": [1, "?"]])]).event()
-        let alone = try newBody("DID_RENEW", rows: [onlyPacific]).event()
 
         #expect(absurd == (try renewed.event()))
-        #expect(alone.transactions.first?.expiresDate == nil)
+    }
+
+    @Test(
+        "a date in Pacific time alone is read by the rule of summer time",
+        arguments: [
+            ("2022-01-31 16:00:00", "2022-02-01T00:00:00Z"), ("2022-07-01 17:00:00", "2022-07-02T00:00:00Z"),
+            // Summer time began on 13 March at 2 and ended on 6 November at 2.
+            ("2022-03-13 01:59:59", "2022-03-13T09:59:59Z"), ("2022-03-13 03:00:00", "2022-03-13T10:00:00Z"),
+            ("2022-11-06 00:59:59", "2022-11-06T07:59:59Z"), ("2022-11-06 01:30:00", "2022-11-06T08:30:00Z"),
+            ("2022-11-06 02:00:00", "2022-11-06T10:00:00Z"),
+            // The months that begin with a Sunday and with a Monday.
+            ("2020-03-08 03:00:00", "2020-03-08T10:00:00Z"), ("2020-11-01 02:00:00", "2020-11-01T10:00:00Z"),
+            ("2021-03-14 01:00:00", "2021-03-14T09:00:00Z"), ("2021-11-07 00:30:00", "2021-11-07T07:30:00Z"),
+        ])
+    func pacificAlone(text: String, expected: String) throws {
+        let row = newRow("1000000000000002", start, end).without("expires_date", "expires_date_ms")
+            .with(["expires_date_pst": .text("\(text) America/Los_Angeles")])
+
+        let event = try newBody("DID_RENEW", rows: [row]).event()
+
+        #expect(event.transactions.first?.expiresDate == day(expected))
+    }
+
+    @Test("a refund that is dated in Pacific time alone is a refund")
+    func pacificRefund() throws {
+        let row = newRow("1000000000000002", start, end)
+            .with(["cancellation_date_pst": "2022-01-04 16:00:00 America/Los_Angeles", "cancellation_reason": "0"])
+
+        let event = try newBody("CANCEL", rows: [row]).event()
+
+        #expect(event.transactions.first?.revocationDate == day("2022-01-05"))
+        #expect(event.defects == [])
+    }
+
+    @Test("a date of zero is none, and a text beside it counts", arguments: [JSON.text("0"), 0, "0.0"])
+    func zero(value: JSON) throws {
+        let nobody = newRow("1000000000000002", start, end)
+            .with(["cancellation_date_ms": value, "cancellation_date": "1970-01-01 00:00:00 Etc/GMT"])
+        let refunded = cancelled(newRow("1000000000000002", start, end), "2022-01-05")
+            .with(["cancellation_date_ms": value])
+
+        let kept = try newBody("DID_RENEW", rows: [nobody]).event()
+        let taken = try newBody("CANCEL", rows: [refunded]).event()
+
+        #expect(kept.transactions.first?.revocationDate == nil)
+        #expect(kept.transactions.first?.statesRevocation == true)
+        #expect(kept.defects.map(\.problem).allSatisfy { $0 == "is the beginning of 1970, which counts as no date" })
+        #expect(kept.defects.count == 2)
+        #expect(taken.transactions.first?.revocationDate == day("2022-01-05"))
+    }
+
+    @Test("renewal info of before 2018, which names no subscription, is about the only one of its product")
+    func renewalWithoutSubscription() throws {
+        let row = newRow("1000000000000002", start, end)
+        let other = newRow("1000000000000009", start, end, subscription: "1000000000000009")
+        let element = pending(autoRenew: "0").without("original_transaction_id")
+        func event(_ rows: JSON..., of element: JSON) throws -> Event {
+            try newBody("DID_RENEW", rows: rows, pending: [element]).event()
+        }
+
+        let known = try event(row, of: element)
+        let ambiguous = try event(row, other, of: element)
+        let unknown = try event(row, of: element.with(["product_id": "com.example.another"]))
+
+        #expect(known.renewals.map(\.originalTransactionId) == [testSubscription])
+        #expect(known.renewals.first?.autoRenewStatus == false && known.defects == [])
+        let path = "unified_receipt.pending_renewal_info[0].original_transaction_id"
+        for event in [ambiguous, unknown] {
+            #expect(event.defects.map(\.path).contains(path))
+        }
     }
 
     @Test(

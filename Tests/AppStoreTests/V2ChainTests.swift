@@ -184,6 +184,16 @@ struct V2ChainTests {
         }
     }
 
+    @Test("a notification without a signing time is verified at that of its parts, as those of 2021 are")
+    func timeOfParts() async {
+        let row = v2Row("2", "2024-05-01", "2024-06-01").with(["signedDate": ms("2024-05-20")])
+        let sent = V2Body("DID_RENEW", at: Self.signedAt, row).changing { $0.payload["signedDate"] = nil }
+        let signer = JWSSigner(.shaped { $0.leafValidity = .days("2024-05-01", "2024-05-31") })
+        let signed = sent.signed(by: signer)
+
+        await #expect(throws: Never.self) { try await V2Receiver().take(signed, receivedAt: day("2030-01-01")) }
+    }
+
     @Test("each part is verified at its own signing time")
     func ownTimes() async {
         let old = JWSSigner(.shaped { $0.leafValidity = .days("2024-01-01", "2024-05-31") })

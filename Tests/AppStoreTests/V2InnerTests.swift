@@ -114,7 +114,21 @@ struct V2InnerTests {
         let missing = part.changing(part.body()) { $0.without("bundleId") }
 
         #expect(await V2Receiver().refusal(other.signed()) == .mismatch(part.part))
-        #expect(await V2Receiver().refusal(missing.signed()) == .mismatch(part.part))
+        // Some old purchases name no app. The notification that names it is signed, too.
+        #expect(await V2Receiver().refusal(missing.signed()) == (part == .transaction ? nil : .mismatch(part.part)))
+    }
+
+    @Test("a purchase and renewal info without an environment, as before 2022, are of that of the notification")
+    func withoutEnvironment() async {
+        for part in [InnerPart.transaction, .renewal] {
+            let body = part.changing(part.body(environment: "Sandbox")) { $0.without("environment") }
+
+            #expect(await V2Receiver().refusal(body.signed()) == nil)
+        }
+        let appTransaction = InnerPart.appTransaction.changing(InnerPart.appTransaction.body()) {
+            $0.without("receiptType")
+        }
+        #expect(await V2Receiver().refusal(appTransaction.signed()) == .mismatch(.appTransaction))
     }
 
     @Test("a part of another app is rejected even if both apps are configured")

@@ -50,6 +50,30 @@ struct V2OddBodyTests {
         #expect(event.unknownFields.contains { $0.hasPrefix("newData") })
     }
 
+    @Test("dates with a fraction, as Xcode signs them, are read to the millisecond before")
+    func fractions() throws {
+        let event = try body.changing {
+            $0.payload["signedDate"] = .raw("1740816001000.25")
+            $0.transaction?["purchaseDate"] = .raw("1740816000049.7297")
+            $0.transaction?["expiresDate"] = .raw("1743494400049.9999")
+            $0.transaction?["revocationDate"] = 0
+        }.event()
+
+        let transaction = try #require(event.transactions.first)
+        #expect(event.occurredAt?.milliseconds == 1_740_816_001_000)
+        #expect(transaction.purchaseDate?.milliseconds == 1_740_816_000_049)
+        #expect(transaction.expiresDate?.milliseconds == 1_743_494_400_049)
+        #expect(transaction.revocationDate == nil && transaction.statesRevocation)
+        #expect(event.defects.map(\.path) == ["data.signedTransactionInfo.revocationDate"])
+    }
+
+    @Test("a subscription that renews and states no end is a defect")
+    func withoutEnd() throws {
+        let event = try body.changing { $0.transaction?["expiresDate"] = nil }.event()
+
+        #expect(event.defects.map(\.path) == ["data.signedTransactionInfo.expiresDate"])
+    }
+
     @Test("grace that has begun without an end is a defect, and nothing else in that body is")
     func graceWithoutEnd() throws {
         let row = V2Action.failureAfterUpgrade[2]
@@ -252,6 +276,7 @@ struct V2OddBodyTests {
     func noSignedDate() throws {
         let event = try body.changing { $0.payload["signedDate"] = nil }.event()
 
+        #expect(event.occurredAt == event.transactions.first?.signedDate)
         #expect(event.transactions.count == 1)
         #expect(event.renewals.count == 1)
         #expect(event.type == "DID_RENEW")

@@ -69,6 +69,23 @@ struct PushMessageTests {
         #expect(event.facts == Facts(transactions: [], renewals: []))
     }
 
+    @Test("is read in either alphabet of Base64, with and without padding and line breaks")
+    func alphabets() throws {
+        let notification = subscriptionNotification("4", token: "?>?>~~a")
+        let standard = Base64.text(Array(notification.utf8))
+        let url = Base64.text(Array(notification.utf8), .url)
+        #expect(standard.contains("/") && standard.hasSuffix("=") && url.contains("_"))
+        let broken = standard.prefix(64) + #"\r\n"# + standard.dropFirst(64) + #"\n"#
+
+        let padding = String(repeating: "=", count: standard.utf8.count - url.utf8.count)
+        for data in [standard, url, standard.replacing("=", with: ""), url + padding, String(broken)] {
+            let message = try PushMessage(decoding: Array(#"{"message":{"data":"\#(data)","messageId":"1"}}"#.utf8))
+
+            #expect(message.notification?.purchaseToken?.text == "?>?>~~a")
+            #expect(message.event().defects.isEmpty)
+        }
+    }
+
     @Test(
         "has a name for every type that Google documents, and keeps the number of any other",
         arguments: [

@@ -42,6 +42,18 @@ struct ConfigurationGapTests {
         #expect(!text.contains("No purchase"))
     }
 
+    @Test("a subscription that renews and states no end gives nothing, and the missing end is the reason")
+    func withoutEnd() {
+        var transaction = Self.empty
+        transaction.expiresDate = nil
+        transaction.type = Transaction.ProductType.autoRenewable.rawValue
+
+        let told = [Told("2025-11-20T10:00:00Z", [transaction])]
+
+        #expect(Subscription(arriving: told).access.isEmpty)
+        #expect(reasons(told, at: "2025-11-21") == [.noDuration])
+    }
+
     @Test("the next renewal repairs it, in any order of arrival", arguments: Arrival.allCases)
     func repaired(_ arrival: Arrival) {
         let told = arrival.arrange([

@@ -22,14 +22,19 @@ extension JSONFields {
         row.productId = text("product_id")
         row.subscriptionGroupIdentifier = identifier("subscription_group_identifier")
         row.quantity = integer("quantity")
-        row.purchaseDate = instant("purchase_date_ms", "purchase_date")
-        row.originalPurchaseDate = instant("original_purchase_date_ms", "original_purchase_date")
-        row.expiresDate = instant("expires_date_ms", "expires_date", "expires_date_formatted")
-        row.revocationDate = instant("cancellation_date_ms", "cancellation_date")
+        row.purchaseDate = instant("purchase_date_ms", "purchase_date", "purchase_date_pst")
+        row.originalPurchaseDate = instant(
+            "original_purchase_date_ms", "original_purchase_date", "original_purchase_date_pst")
+        row.expiresDate = instant(
+            "expires_date_ms", "expires_date", "expires_date_formatted", "expires_date_pst",
+            "expires_date_formatted_pst")
+        row.revocationDate = instant("cancellation_date_ms", "cancellation_date", "cancellation_date_pst")
         row.revocationReason = integer("cancellation_reason")
         row.isUpgraded = flag("is_upgraded") ?? false
         row.statesRevocation =
-            isCurrent && unreadableKeys.isDisjoint(with: ["cancellation_date_ms", "cancellation_date", "is_upgraded"])
+            isCurrent
+            && unreadableKeys.isDisjoint(
+                with: ["cancellation_date_ms", "cancellation_date", "cancellation_date_pst", "is_upgraded"])
         row.isTrialPeriod = flag("is_trial_period")
         row.isInIntroOfferPeriod = flag("is_in_intro_offer_period")
         row.inAppOwnershipType = text("in_app_ownership_type")
@@ -45,10 +50,10 @@ extension JSONFields {
 
     /// Reads an element of `pending_renewal_info`, or an answer of the iOS 6 style, which has the same keys.
     ///
-    /// - Parameter subscription: The subscription that an answer is about, which it does not name.
+    /// - Parameter subscription: The subscription that it is about, if it does not name one; nil if that is not known.
     /// - Returns: Nil, with a defect, if no subscription is named.
-    mutating func renewal(of subscription: String? = nil) -> RenewalInfo? {
-        guard let subscription = identifier("original_transaction_id") ?? subscription else {
+    mutating func renewal(of subscription: @autoclosure () -> String?) -> RenewalInfo? {
+        guard let subscription = identifier("original_transaction_id") ?? subscription() else {
             note("original_transaction_id", "is missing, the element is passed over")
             return nil
         }
@@ -58,7 +63,8 @@ extension JSONFields {
         renewal.autoRenewStatus = flag("auto_renew_status")
         renewal.expirationIntent = integer("expiration_intent")
         renewal.isInBillingRetryPeriod = flag("is_in_billing_retry_period")
-        renewal.gracePeriodExpiresDate = instant("grace_period_expires_date_ms", "grace_period_expires_date")
+        renewal.gracePeriodExpiresDate = instant(
+            "grace_period_expires_date_ms", "grace_period_expires_date", "grace_period_expires_date_pst")
         renewal.priceIncreaseStatus = integer("price_consent_status") ?? integer("price_increase_status")
         renewal.promotionalOfferId = text("promotional_offer_id")
         renewal.offerCodeRefName = text("offer_code_ref_name")

@@ -25,7 +25,8 @@ extension ReceiptAnswer {
             : reader.transactions(receipt?["in_app"], base: "receipt.in_app", isCurrent: false)
         var content = Content()
         content.transactions = ReceiptReader.union(latest, own) { $0.completed(by: $1) }
-        content.renewals = reader.renewals(object["pending_renewal_info"], base: "pending_renewal_info")
+        content.renewals = reader.renewals(
+            object["pending_renewal_info"], base: "pending_renewal_info", among: content.transactions)
         var fields = JSONFields(object)
         if content.renewals.isEmpty, isOfTransactionReceipt {
             content.renewals += renewal(of: content.transactions, &fields)

@@ -45,14 +45,27 @@ struct ReceiptReader: Sendable {
     }
 
     /// Reads pending renewal info.
-    mutating func renewals(_ value: JSONValue?, base: StaticString) -> [RenewalInfo] {
+    ///
+    /// - Parameter transactions: The rows of the same body. An element of before 2018 names no subscription, and is about the
+    ///   only one of its product.
+    mutating func renewals(
+        _ value: JSONValue?, base: StaticString, among transactions: [Transaction]
+    ) -> [RenewalInfo] {
         var result: [RenewalInfo] = []
         for element in objects(value, base: base) {
             var fields = JSONFields(element.value, base: element.base, index: element.index)
-            if let renewal = fields.renewal() { result.append(renewal) }
+            let renewal = fields.renewal(
+                of: Self.onlySubscription(of: element.value["product_id"]?.string, among: transactions))
+            if let renewal { result.append(renewal) }
             defects += fields.defects
         }
         return result
+    }
+
+    private static func onlySubscription(of product: String?, among transactions: [Transaction]) -> String? {
+        let rows = transactions.filter { $0.isOfSubscription && $0.productId == product }
+        let subscriptions = Set(rows.map(\.originalTransactionId))
+        return product != nil && subscriptions.count == 1 ? subscriptions.first : nil
     }
 
     /// Returns the rows of both lists, each transaction once.

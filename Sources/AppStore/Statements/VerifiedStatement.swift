@@ -69,10 +69,14 @@ extension SignatureVerifier {
 
 extension AppExpectation {
     /// Checks the app and the environment of each part.
+    ///
+    /// The App Store Server API answers about the app whose key asks, also about old purchases that name no app.
     package func check(_ statement: SignedStatement) throws(StatementRefusal) {
         for (part, jws) in statement.parts {
+            var claim = AppClaim(jws.payload.root)
+            if statement.source == .appleAPI, part == .transaction { claim.bundleId = claim.bundleId ?? bundleId }
             do throws(Refusal) {
-                try check(SignedObject(jws, as: part.ofNotification))
+                try check(claim, part.ofNotification)
             } catch {
                 throw statement.refusal(of: part, error)
             }

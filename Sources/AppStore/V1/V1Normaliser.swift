@@ -62,10 +62,11 @@ struct V1Normaliser: Sendable {
         let new = receipts.transactions(
             unified?["latest_receipt_info"], base: "unified_receipt.latest_receipt_info", of: namedSubscription,
             isCurrent: true)
-        let topCancellation = body.instant("cancellation_date_ms", "cancellation_date")
+        let topCancellation = body.instant("cancellation_date_ms", "cancellation_date", "cancellation_date_pst")
         var transactions = ReceiptReader.union(new, old, merging: Self.merge)
         applyCancellation(at: topCancellation, type: type, subscription: namedSubscription, to: &transactions)
-        let changeDate = body.instant("auto_renew_status_change_date_ms", "auto_renew_status_change_date")
+        let changeDate = body.instant(
+            "auto_renew_status_change_date_ms", "auto_renew_status_change_date", "auto_renew_status_change_date_pst")
         let subscription = old.first?.originalTransactionId ?? namedSubscription
         var renewals = renewals(subscription: subscription, transactions: transactions, changeDate: changeDate)
         if type == "DID_CHANGE_RENEWAL_PREF" {
@@ -136,7 +137,7 @@ struct V1Normaliser: Sendable {
         -> [RenewalInfo]
     {
         var result = receipts.renewals(
-            unified?["pending_renewal_info"], base: "unified_receipt.pending_renewal_info")
+            unified?["pending_renewal_info"], base: "unified_receipt.pending_renewal_info", among: transactions)
         let autoRenewProductId = body.text("auto_renew_product_id")
         let autoRenewStatus = body.flag("auto_renew_status")
         let expirationIntent = body.integer("expiration_intent")

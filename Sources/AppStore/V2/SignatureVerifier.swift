@@ -33,6 +33,7 @@ package final class SignatureVerifier: Sendable {
         _ notification: V2Notification, fallback: Instant
     ) async throws(Refusal) -> [VerifiedChain] {
         var chains: [VerifiedChain] = []
+        let fallback = notification.signedDate ?? fallback
         for (part, jws) in notification.parts {
             chains.append(try await verify(SignedObject(jws, as: part), fallback: fallback))
         }

@@ -28,7 +28,7 @@ private struct V2Normaliser {
         if type == nil { body.note("notificationType", "is missing or blank") }
         let subtype = body.text("subtype")
         let uuid = body.text("notificationUUID")
-        let occurredAt = body.instant("signedDate")
+        let occurredAt = body.instant("signedDate") ?? notification.signedDate
         if occurredAt == nil { body.note("signedDate", "is missing or unreadable") }
         let claim = notification.claim
         if claim.environment == nil || claim.environment == .unknown {

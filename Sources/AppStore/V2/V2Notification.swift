@@ -77,6 +77,11 @@ package struct V2Notification: Sendable {
     }
 
     package var environment: Environment? { claim.environment }
+
+    /// The time of signing. The first notifications stated none; their parts were signed at the same time.
+    var signedDate: Instant? {
+        notification.signedDate ?? [transaction, renewal, appTransaction].compactMap { $0?.signedDate }.max()
+    }
 }
 
 /// The app and environment that a signed object names.

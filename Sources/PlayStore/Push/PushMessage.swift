@@ -78,7 +78,7 @@ package struct PushMessage: Sendable {
         deliveryAttempt = attempt.flatMap { Int($0) }
         var notification: DeveloperNotification?
         if let data = fields.text("data") {
-            if let bytes = Base64.decode(Array(data.utf8)[...], .standard) {
+            if let bytes = Self.decode(base64: Array(data.utf8)) {
                 if let document = try? JSONDocument(bytes), document.root.isObject {
                     notification = DeveloperNotification(document.root)
                 } else {
@@ -93,6 +93,22 @@ package struct PushMessage: Sendable {
         self.notification = notification
         self.isAmbiguous = isAmbiguous
         defects = outer.defects + fields.defects + (notification?.defects ?? [])
+    }
+
+    /// Decodes Base64 in either alphabet, with or without padding and line breaks.
+    ///
+    /// - Source: Protocol Buffers, "ProtoJSON Format": readers accept both alphabets, with and without padding.
+    private static func decode(base64 text: [UInt8]) -> [UInt8]? {
+        if let bytes = Base64.decode(text[...], .standard) { return bytes }
+        let digits = text.compactMap { byte -> UInt8? in
+            switch Unicode.Scalar(byte) {
+            case "+": UInt8(ascii: "-")
+            case "/": UInt8(ascii: "_")
+            case "=", "\n", "\r": nil
+            default: byte
+            }
+        }
+        return Base64.decode(digits[...], .url)
     }
 }
 

@@ -111,7 +111,10 @@ extension AccessPeriod {
         case (nil, nil):
             rules.collect(.withoutAccess(.notConfigured, transaction, position))
             return nil
-        case (nil, .consumable), (nil, .autoRenewable):
+        case (nil, .autoRenewable):
+            rules.collect(.withoutAccess(.noDuration, transaction, at: start, position))
+            return nil
+        case (nil, .consumable):
             rules.collect(.withoutAccess(.noAccessKind, transaction, position))
             return nil
         }

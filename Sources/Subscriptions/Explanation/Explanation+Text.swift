@@ -138,7 +138,7 @@ extension AppliedRule {
                 + "duration of its product"
         case .consumed:
             "\(purchase) was consumed, so it counts as a consumable: configure the kind of its product"
-        case .noDuration: "\(purchase)\(on) has no duration: its end is not after its start"
+        case .noDuration: "\(purchase)\(on) has no duration: its end is missing, or not after its start"
         case .noPurchaseDate: "Only the end of \(purchase) is known, and no dates of it"
         case .movedTo: "\(purchase) moved to \(key.map(\.words) ?? "another subscription")\(on)"
         case .laterStatementWins: "A later statement about \(purchase)\(on) takes back what an earlier one stated"

@@ -50,7 +50,7 @@ package enum ExplanationRule: String, Sendable, Hashable, CaseIterable {
     case notConfigured = "not_configured"
     /// Google reports the purchase as consumed, and the kind of its product is not configured: it counts as a consumable.
     case consumed
-    /// The period of the transaction has no length, or its end lies before its start.
+    /// The period of the transaction has no length, its end lies before its start, or what renews states no end.
     case noDuration = "no_duration"
     /// Only the refund of the purchase is known, not its dates.
     case noPurchaseDate = "no_purchase_date"
