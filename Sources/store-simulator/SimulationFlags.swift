@@ -1,4 +1,5 @@
 import ArgumentParser
+import Encoding
 import Server
 import Simulation
 import Subscriptions
@@ -13,6 +14,20 @@ struct SimulationFlags: ParsableArguments {
 
     @Option(help: "The number of stories to simulate.")
     var subscriptions = 20
+
+    @Option(
+        help: ArgumentHelp(
+            """
+            Let the stories reach this instant, not later than now: now, or a date such as 2026-11-01. Subscriptions go on \
+            until then. [all stories end in June 2026]
+            """, valueName: "instant"))
+    var until: StoriesUntil?
+
+    @Option(
+        help: ArgumentHelp(
+            "With --until, the fraction of subscriptions that are cancelled in a month, 0 to 1. [0.06]",
+            valueName: "fraction"))
+    var churn: Double?
 
     @Option(help: "Runs with equal seeds differ in the bytes of signatures only.")
     var seed: UInt64 = 1
@@ -60,8 +75,16 @@ struct SimulationFlags: ParsableArguments {
         guard (1...Self.subscriptionsMax).contains(subscriptions) else {
             throw ValidationError("--subscriptions is out of range: expected 1 to \(Self.subscriptionsMax).")
         }
-        for (name, fraction) in [("duplicate", duplicate), ("lose", lose)] where !(0...1).contains(fraction) {
+        for (name, fraction) in [("duplicate", duplicate), ("lose", lose), ("churn", churn ?? 0)]
+        where !(0...1).contains(fraction) {
             throw ValidationError("--\(name) is out of range: expected 0 to 1.")
+        }
+        guard churn == nil || until != nil else { throw ValidationError("--churn requires --until.") }
+        if let until {
+            let ends = StoryWindow.ends
+            guard ends.contains(until.instant), until.instant <= SystemClock.now() else {
+                throw ValidationError("--until is out of range: expected \(ends.lowerBound) to now.")
+            }
         }
         if store != .google, environment == .production, format != .v1, appleId == nil {
             throw ValidationError("--environment production in version 2 requires --apple-id.")
@@ -91,6 +114,13 @@ struct SimulationFlags: ParsableArguments {
         return own.isEmpty && !names.isEmpty ? Array(Own.allCases) : own
     }
 
+    private static let standardChurn = 0.06
+
+    /// The time in which the stories lie.
+    var window: StoryWindow {
+        until.map { StoryWindow(until: $0.instant, churn: churn ?? Self.standardChurn) } ?? .standard
+    }
+
     /// The secret of a run in step without one; receipts need one.
     private static let simulatedSecret = "simulated-shared-secret"
 
@@ -114,6 +144,7 @@ struct SimulationFlags: ParsableArguments {
         run.lose = losesNothing ? 0 : lose
         run.isInStep = isInStep
         run.ownership = ownership
+        run.window = window
         guard let simulation = Simulation(run) else {
             throw SettingError(description: "the format covers none of the stories")
         }
@@ -128,12 +159,23 @@ extension SimulationFlags {
         let bundleId = settings.appBundleId ?? "com.example.app"
         var simulated = PlayStoryteller.Settings()
         simulated.seed = seed
+        simulated.window = window
         simulated.stories = try namedPlayStories()
         simulated.bundleId = bundleId
         // A server of both stores has an app of each.
         simulated.packageName = flags.packageName ?? (isInStep && joined != nil ? "\(bundleId).android" : bundleId)
         simulated.isAcknowledgedByApp = !flags.serverAcknowledges && !isInStep
         return PlaySimulation(simulated, count: subscriptions, ownership: ownership, joined: joined)
+    }
+}
+
+/// The instant that the stories of a run reach.
+struct StoriesUntil: ExpressibleByArgument {
+    let instant: Instant
+
+    init?(argument: String) {
+        guard let instant = argument == "now" ? SystemClock.now() : Instant(iso8601: argument) else { return nil }
+        self.instant = instant
     }
 }
 

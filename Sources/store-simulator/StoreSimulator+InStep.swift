@@ -16,7 +16,7 @@ extension StoreSimulator {
             sending: byAPI ? sending { await target.post($0) } : nil,
             pushing: pushing(audience: SimulationInStep.pushAudience) { await target.push($0) },
             faults: faults(simulation, google), logger: logger)
-        let days = Int64(Simulation.start.duration(to: Simulation.end) / .seconds(86_400))
+        let days = Int64(Simulation.start.duration(to: scenario.window.end) / .seconds(86_400))
         let progress = ProgressReport("simulated", unit: "days")
         let outcome = try await run.run { instant in
             progress.update(Int64(Simulation.start.duration(to: instant) / .seconds(86_400)), of: days)

@@ -68,9 +68,9 @@ extension StoreSimulator {
         return sending
     }
 
-    /// Nil for the end of all stories.
-    private var firstInstant: Instant? {
-        storeNotifications == nil && play.googleNotifications == nil ? nil : Simulation.start
+    private var firstInstant: Instant {
+        let sends = storeNotifications != nil || play.googleNotifications != nil
+        return sends ? scenario.window.start : scenario.window.end
     }
 
     /// Pushes that arrive in any order are at most this late.

@@ -12,8 +12,8 @@ struct StoreSimulator: AsyncParsableCommand {
         commandName: name,
         abstract: "Simulate the stores' notifications, post or write them, and compare a server's answers.",
         discussion: """
-            Notifications follow stories (--list-stories) between January 2025 and June 2026; equal seeds give equal \
-            notifications. Version 2 is signed under a test root certificate (--write-root). Its keys are public: a \
+            Notifications follow stories (--list-stories) between January 2025 and June 2026, or in the year and a half \
+            until another instant (--until); equal seeds give equal notifications. Version 2 is signed under a test root certificate (--write-root). Its keys are public: a \
             server that trusts it accepts notifications from anyone. Some customers have subscriptions that only a \
             backend links; the simulator sends these links between the notifications (--links). Import the product \
             configuration with `product import` (--write-products). The answers are those of a server that has the app's \
@@ -212,6 +212,11 @@ struct StoreSimulator: AsyncParsableCommand {
         let separate = [url, output, compare, links].contains { $0 != nil } || serveStore != nil
         guard !inStep || !separate else {
             throw ValidationError("--in-step excludes --url, --output, --links, --compare and --serve-store.")
+        }
+        let goesWrong = scenario.order != .inOrder || scenario.lose > 0 || storeFaults > 0 || byAPI || restore
+        guard !inStep || scenario.until == nil || !(goesWrong || play.outage != nil) else {
+            throw ValidationError(
+                "--in-step with --until excludes --order, --lose, --store-faults, --by-api, --restore and --outage.")
         }
         guard inStep || !byAPI else { throw ValidationError("--by-api requires --in-step.") }
         guard !restore || inStep && database.databaseUrl == nil else {

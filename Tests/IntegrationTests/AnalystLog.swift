@@ -9,13 +9,15 @@ import TestSupport
 enum AnalystLog {
     /// The notifications of `store-simulator --seed … --subscriptions … --order shuffled --duplicate 0.1`.
     static func simulation(
-        seed: UInt64, subscriptions: Int, format: Simulation.Format, stories: [Story] = Story.allCases
+        seed: UInt64, subscriptions: Int, format: Simulation.Format, stories: [Story] = Story.allCases,
+        window: StoryWindow = .standard
     ) -> Simulation? {
         var settings = Simulation.Settings(app: SimulatedApp(bundleId: "com.example.app", sharedSecret: V1Body.secret))
         settings.seed = seed
         settings.subscriptions = subscriptions
         settings.format = format
         settings.stories = stories
+        settings.window = window
         settings.order = .shuffled
         settings.duplicate = 0.1
         return Simulation(settings)
@@ -42,9 +44,14 @@ enum AnalystLog {
     }
 
     /// The figures of the views, with the names of ``Simulation/Figures``, without zeros.
-    static func figures(_ database: ConnectionConfiguration) async throws -> [String: Int64] {
+    ///
+    /// - Parameter goesOn: Whether the subscriptions of the run go on until now.
+    static func figures(_ database: ConnectionConfiguration, goesOn: Bool = false) async throws -> [String: Int64] {
         let connection = try await TestCluster.connect(database.with(role: "subledger_analyst"))
-        let rows = try await connection.query(Statement("figures", shown), deadline: .now + .seconds(60))
+        // The days of the figures, and the months in which all renewals of stories that are over are known.
+        let ends = goesOn ? ["infinity", "infinity"] : ["2026-07-01", "2026-06-01"]
+        let rows = try await connection.query(
+            Statement("figures", shown), ends.map { Parameter($0) }, deadline: .now + .seconds(60))
         await connection.close()
         var figures: [String: Int64] = [:]
         for index in 0..<rows.count {
@@ -60,14 +67,14 @@ enum AnalystLog {
           cross join lateral (
             values ('paying', paying), ('in_trial', in_trial), ('in_grace', in_grace), ('family', family)
           ) as figure (name, value)
-          where extract(day from day) = 1 and day < '2026-07-01'
+          where extract(day from day) = 1 and day < $1::text::date
           union all
           select format('mrr %s %s %s', day, currency, name), value
           from analyst.mrr
           cross join lateral (
             values ('subscriptions', subscriptions), ('mrr', (mrr * 1000)::bigint), ('unpriced', unpriced)
           ) as figure (name, value)
-          where extract(day from day) = 1 and day < '2026-07-01'
+          where extract(day from day) = 1 and day < $1::text::date
           union all
           select format('movements %s %s %s', month, product_id, name), value
           from analyst.movements
@@ -90,14 +97,14 @@ enum AnalystLog {
               ('subscriptions', subscriptions), ('churned', churned), ('voluntary', voluntary),
               ('involuntary', involuntary)
           ) as figure (name, value)
-          where month < '2026-07-01'
+          where month < $1::text::date
           union all
           select format('active_customers %s %s', day, name), value
           from analyst.active_customers
           cross join lateral (
             values ('paying', paying), ('in_trial', in_trial), ('in_grace', in_grace)
           ) as figure (name, value)
-          where extract(day from day) = 1 and day < '2026-07-01'
+          where extract(day from day) = 1 and day < $1::text::date
           union all
           select format('customer_movements %s %s', month, name), value
           from analyst.customer_movements
@@ -118,7 +125,7 @@ enum AnalystLog {
             values
               ('customers', customers), ('churned', churned), ('voluntary', voluntary), ('involuntary', involuntary)
           ) as figure (name, value)
-          where month < '2026-07-01'
+          where month < $1::text::date
           union all
           select format('refund_rate %s %s %s %s', month, product_id, currency, name), value
           from analyst.refund_rate
@@ -141,7 +148,7 @@ enum AnalystLog {
           select format('plan_mix %s %s %s %s %s', day, product_id, country, currency, name), sum(value)::bigint
           from analyst.plan_mix
           cross join lateral (values ('subscriptions', subscriptions), ('mrr', mrr * 1000)) as figure (name, value)
-          where extract(day from day) = 1 and day < '2026-07-01'
+          where extract(day from day) = 1 and day < $1::text::date
           group by day, product_id, country, currency, name
           union all
           select
@@ -208,7 +215,7 @@ enum AnalystLog {
           ) as figure (name, value)
           -- Years that are paid at once, and the last charges of the others, are due after the last story.
           where (product_id not like '%.yearly' or length = 'P1M')
-            and cohort + renewal_number * interval '1 month' < '2026-06-01'
+            and cohort + renewal_number * interval '1 month' < $2::text::date
           union all
           select format('refunds %s %s %s %s', month, product_id, currency, name), value
           from analyst.refunds

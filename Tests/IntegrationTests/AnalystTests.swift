@@ -1,5 +1,6 @@
 import Foundation
 import Postgres
+import Server
 import Simulation
 import Subscriptions
 import TestSupport
@@ -34,6 +35,31 @@ struct AnalystTests {
             #expect(Self.differences(before, right).contains { $0.hasPrefix("movements ") })
             #expect(Self.differences(after, right) == [])
             #expect(try await log.lines(Self.unexplained) == [])
+        }
+    }
+
+    @Test(
+        "the views return every figure of subscriptions that go on until now", .timeLimit(.minutes(5)),
+        arguments: [Simulation.Format.v2, .both].prefix(TestScale.count(1, full: 2)))
+    func figuresUntilNow(_ format: Simulation.Format) async throws {
+        let window = StoryWindow(until: SystemClock.now(), churn: 0.06)
+        let simulation = try #require(
+            AnalystLog.simulation(seed: TestSeed.value, subscriptions: 56, format: format, window: window))
+
+        try await SimulatedLog.with { log in
+            try await log.append(try await AnalystLog.verified(simulation.deliveries))
+            try await log.append(linksOf: simulation)
+            try await AnalystLog.fold(log)
+            // What ends while the views are read is read again.
+            var right: [String: Int64]
+            var found: [String: Int64]
+            repeat {
+                right = simulation.figures(asOf: SystemClock.now()).values
+                found = try await AnalystLog.figures(log.database, goesOn: true)
+            } while right != simulation.figures(asOf: SystemClock.now()).values
+
+            #expect(Self.differences(found, right) == [])
+            #expect(right.keys.contains { $0.hasPrefix("price_cohorts ") && $0.hasSuffix(" active") })
         }
     }
 

@@ -1,5 +1,8 @@
+import EventLog
 import Foundation
+import PlayStore
 import Postgres
+import Server
 import Simulation
 import Subscriptions
 import TestSupport
@@ -11,6 +14,8 @@ struct CookbookTests {
     struct Recipe {
         let sql: String
         let output: String
+        /// Whether the output is another one each day: the query is about now.
+        let isOfNow: Bool
     }
 
     /// Set SUBLEDGER_WRITE_COOKBOOK to replace the outputs in the article with the actual ones.
@@ -18,8 +23,8 @@ struct CookbookTests {
 
     /// Every SQL block in the article, with the text block after it.
     static func recipes(in text: String) -> [Recipe] {
-        text.matches(of: /```sql\n([^`]*)```\n\n```text\n([^`]*)```/)
-            .map { Recipe(sql: String($0.output.1), output: String($0.output.2)) }
+        text.matches(of: /(<!-- of now -->\n)?```sql\n([^`]*)```\n\n```text\n([^`]*)```/)
+            .map { Recipe(sql: String($0.output.2), output: String($0.output.3), isOfNow: $0.output.1 != nil) }
     }
 
     /// The output of psql for the SQL, with the analyst role.
@@ -34,6 +39,11 @@ struct CookbookTests {
         return result.outputText
     }
 
+    /// The names in the first line of an output.
+    private static func columns(of output: String) -> [String] {
+        output.prefix { $0 != "\n" }.split(separator: "|").map { $0.trimmingCharacters(in: .whitespaces) }
+    }
+
     /// Without whitespace at the ends of lines and newlines around the text.
     private static func trimmed(_ text: String) -> String {
         text.split(separator: "\n", omittingEmptySubsequences: false)
@@ -41,12 +51,12 @@ struct CookbookTests {
             .trimmingCharacters(in: .newlines)
     }
 
-    /// A euro on every day of the run; none for BRL.
+    /// A euro on every day of the runs; none for BRL.
     private static let rates = """
         insert into subledger.exchange_rate (currency, day, per_euro)
         select currency, day, per_euro
         from (values ('USD', 1.10), ('GBP', 0.85), ('JPY', 160)) as rate (currency, per_euro)
-        cross join generate_series(date '2025-01-01', '2026-07-01', interval '1 day') as day;
+        cross join generate_series(date '2025-01-01', greatest(current_date, '2026-07-01'), interval '1 day') as day;
         insert into subledger.commission (store, kind, starts_on, percent, later_percent)
         values ('apple', 'subscription', '2016-09-01', 30, 15), ('apple', 'one_time', '2008-07-10', 30, 30);
         insert into subledger.tax_rate (country, starts_on, percent)
@@ -63,15 +73,51 @@ struct CookbookTests {
             try await log.append(try await AnalystLog.verified(simulation.deliveries))
             try await log.append(linksOf: simulation)
             try await AnalystLog.fold(log)
-            for article in articles { try await Self.check(article, log) }
+            for article in articles { try await Self.check(article, isOfNow: false, log) }
         }
     }
 
-    private static func check(_ article: DocumentationArticle, _ log: SimulatedLog) async throws {
+    @Test(
+        "each query about now returns rows with the columns in the article, over a run of both stores until now",
+        .timeLimit(.minutes(5)))
+    func answersOfNow() async throws {
+        let articles = [try DocumentationArticle("QueryCookbook"), try DocumentationArticle("Money")]
+        let window = StoryWindow(until: SystemClock.now(), churn: 0.06)
+        let stories: [Story] = [.renewals, .graceRecovered, .retryRecovered, .priceRiseAccepted]
+        let simulation = try #require(
+            AnalystLog.simulation(seed: 7, subscriptions: 40, format: .v2, stories: stories, window: window))
+        var google = PlayStoryteller.Settings()
+        google.seed = 7
+        google.stories = [.renewals, .graceRecovered, .holdRecovered, .holdEnded]
+        google.window = window
+
+        try await SimulatedLog.with { log in
+            try await log.script(Self.rates)
+            try await log.append(try await AnalystLog.verified(simulation.deliveries))
+            _ = try await log.append(try Self.answers(about: PlayStoryteller(google), stories: 12))
+            try await AnalystLog.fold(log)
+            for article in articles { try await Self.check(article, isOfNow: true, log) }
+        }
+    }
+
+    /// The answers of Google Play about each purchase, after each message and hand-in.
+    private static func answers(about google: PlayStoryteller, stories: Int) throws -> [PreparedEvent] {
+        try (0..<stories).flatMap { number in
+            let story = google.story(at: number)
+            return try AskedLife.all(of: story).flatMap { life in
+                var asked = AskedPurchases(life, packageName: "com.example.app.android")
+                for occasion in life.occasions(handIns: story.handIns) { _ = try asked.ask(after: occasion) }
+                return asked.statements.map { PreparedEvent($0, receivedAt: $0.answeredAt) }
+            }
+        }
+    }
+
+    private static func check(_ article: DocumentationArticle, isOfNow: Bool, _ log: SimulatedLog) async throws {
         var text = article.text
-        let recipes = recipes(in: text)
-        #expect(recipes.count >= 7)
-        #expect(recipes.count == article.blocks.count { $0.language == "sql" })
+        let all = recipes(in: text)
+        #expect(all.count == article.blocks.count { $0.language == "sql" })
+        let recipes = all.filter { $0.isOfNow == isOfNow }
+        #expect(recipes.count >= (isOfNow ? 1 : 7))
         let place = try await log.lines(
             """
             select unnest(array[
@@ -84,6 +130,9 @@ struct CookbookTests {
                 text.replace(
                     "```sql\n\(recipe.sql)```\n\n```text\n\(recipe.output)```",
                     with: "```sql\n\(recipe.sql)```\n\n```text\n\(printed)\n```")
+            } else if isOfNow {
+                #expect(columns(of: printed) == columns(of: recipe.output), "\(recipe.sql)")
+                #expect(!printed.hasSuffix("(0 rows)"), "\(recipe.sql)")
             } else {
                 #expect(printed == trimmed(recipe.output), "\(recipe.sql)")
             }

@@ -45,6 +45,17 @@ struct GoogleInStepTests {
         #expect(run.output.contains(/compared \d{2,} answers about Google Play, differences: 0(\n|, and)/))
     }
 
+    @Test("subscriptions of both stores go on until an instant, and every answer about the time before it is right")
+    func untilInstant() throws {
+        let run = try Self.runWithGooglePlay([
+            "--store", "both", "--until", "2026-10-20", "--subscriptions", "\(TestScale.count(6, full: 60))",
+        ])
+
+        #expect(run.status == 0, "\(run.output)\(run.error)")
+        #expect(run.output.contains(/compared \d{2,} answers, differences: 0\n/))
+        #expect(run.output.contains(/compared \d{2,} answers about Google Play, differences: 0(\n|, and)/))
+    }
+
     private static func runWithGooglePlay(
         _ scenario: [String]
     ) throws -> (status: Int32, output: String, error: String) {

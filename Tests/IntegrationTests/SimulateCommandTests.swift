@@ -32,6 +32,8 @@ struct SimulateCommandTests {
             scenario + posting + comparing + ["--order", "shuffled", "--duplicate", "0.2"])
         let lossy = try ServerProcess.simulate(
             scenario + posting + comparing + ["--seed", "2", "--order", "reversed", "--lose", "0.3"])
+        let untilNow = try ServerProcess.simulate(
+            scenario + posting + comparing + ["--seed", "5", "--order", "shuffled", "--until", "now"])
         let unknown = try ServerProcess.simulate(
             ["--stories", "renewals", "--subscriptions", "2", "--seed", "3"] + Self.app + comparing)
         let rejected = try ServerProcess.simulate(
@@ -51,6 +53,7 @@ struct SimulateCommandTests {
         #expect(full.error.contains(/sent link statements \d+, answered 200: \d+, rejected: 0, failed: 0/))
         #expect(full.output.hasSuffix(", differences: 0\n"))
         #expect(full.error.contains("rejected: 0, failed: 0"))
+        #expect(untilNow.status == 0 && untilNow.output.hasSuffix(", differences: 0\n"), "\(untilNow.output)")
         #expect(lossy.status == 0)
         #expect(lossy.output.contains("differences: 0, and "))
         #expect(lossy.output.contains(" (notifications lost)\n"))
@@ -282,6 +285,18 @@ struct SimulateCommandTests {
             (["--serve-store", "0", "--store-notifications", "nowhere"], "invalid URL \"nowhere\": expected "),
             (["--serve-store", "0", "--store-faults", "2"], "--store-faults is out of range: expected 0 to 1."),
             (["--output", "-", "--lose", "1.5"], "--lose is out of range: expected 0 to 1."),
+            (["--output", "-", "--until", "yesterday"], "The value 'yesterday' is invalid for '--until"),
+            (
+                ["--output", "-", "--until", "2026-06-30"],
+                "--until is out of range: expected 2026-06-30T23:59:59.000Z to now."
+            ),
+            (["--output", "-", "--until", "2999-01-01"], "--until is out of range: expected "),
+            (["--output", "-", "--churn", "0.1"], "--churn requires --until."),
+            (["--output", "-", "--until", "now", "--churn", "2"], "--churn is out of range: expected 0 to 1."),
+            (
+                ["--in-step", "--until", "now", "--lose", "0.1", "--data-folder", "/nowhere"],
+                "--in-step with --until excludes --order, --lose, "
+            ),
             (["--output", "-", "--subscriptions", "0"], "--subscriptions is out of range: expected 1 to "),
             (["--url", "nowhere"], "invalid URL \"nowhere\": expected "),
             (["--output", "-", "--environment", "production"], "production in version 2 requires --apple-id"),

@@ -105,11 +105,14 @@ package struct Projector: Sendable {
                 // Notifications sent before this connection listened were missed, so check all streams.
                 schedule.scheduleSweep(at: .now)
             }
+            let began = ContinuousClock.now
             await fold(&schedule)
             guard let listening = connection else {
                 try? await Task.sleep(for: Limits.failurePause)
                 continue
             }
+            // What arrives meanwhile is folded together.
+            try? await Task.sleep(until: began + Limits.foldInterval)
             if await waitForEvents(on: listening, &schedule) == false {
                 await listening.close()
                 connection = nil

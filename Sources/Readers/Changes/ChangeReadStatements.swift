@@ -44,17 +44,23 @@ enum ChangeReadStatements {
         limit $4
         """)
 
-    /// The customer to which each of some subscriptions leads at an instant.
+    /// The customer to which each of some subscriptions leads at an instant: at most one. Each is looked up by itself, so
+    /// that a table without statistics is not compared with the whole array row by row.
     static let customersOfSubscriptions = Statement(
         "change_customers_of_subscriptions",
         """
-        select id, customer_kind, customer_id
-        from subledger.customer_identity
-        where stream_id = $1
-          and kind = 'subscription'
-          and id = any ($2::text[])
-          and starts_at <= $3
-          and ends_at > $3
+        select wanted.id, owner.customer_kind, owner.customer_id
+        from unnest($2::text[]) as wanted (id)
+        cross join lateral (
+          select customer_kind, customer_id
+          from subledger.customer_identity
+          where stream_id = $1
+            and kind = 'subscription'
+            and id = wanted.id
+            and starts_at <= $3
+            and ends_at > $3
+          limit 1
+        ) as owner
         """)
 
     /// The parts of some customers of an app that is joined with another one.

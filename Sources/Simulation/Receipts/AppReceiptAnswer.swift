@@ -69,7 +69,7 @@ extension AppReceiptAnswer {
     /// The expired renewals of a test subscription, three minutes each, long before the stories.
     private func padding(like rows: [V1Receipt.Row]) -> [V1Receipt.Row] {
         guard let row = rows.first else { return [] }
-        let first = Draw.window.lowerBound.advanced(byMilliseconds: -300 * Draw.dayMilliseconds)
+        let first = StoryWindow.standard.start.advanced(byMilliseconds: -300 * Draw.dayMilliseconds)
         let purchases = (0..<Self.paddingRows).map { number in
             let start = first.advanced(byMilliseconds: Int64(number) * 180_000)
             let id = "1\(row.original.transactionId.dropFirst().prefix(11))\(Self.fourDigits(number))"

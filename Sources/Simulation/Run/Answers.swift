@@ -23,7 +23,7 @@ extension Simulation {
         return rendered.subscriptions.enumerated().flatMap { number, subscription in
             let isIncomplete = isIncomplete(story: index, subscription: number)
             var random = SplitMix64(seed: settings.seed, UInt64(index), UInt64(number), .max)
-            return subscription.queryInstants(&random).map { instant in
+            return subscription.queryInstants(in: settings.window, &random).map { instant in
                 Answer(
                     originalTransactionId: subscription.originalTransactionId, at: instant,
                     active: subscription.access.isActive(at: instant), story: rendered.story,
@@ -46,9 +46,9 @@ extension Simulation {
 extension SimulatedSubscription {
     private static let instantsMax = 12
 
-    fileprivate func queryInstants(_ random: inout SplitMix64) -> [Instant] {
+    fileprivate func queryInstants(in window: StoryWindow, _ random: inout SplitMix64) -> [Instant] {
         let boundaries = access.boundaries.filter { $0 < .latest }.sorted()
-        var instants = Instant.questions(around: boundaries)
+        var instants = Instant.questions(around: boundaries, in: window)
         if instants.isEmpty, let first = notifications.first { instants = [first.signedDate] }
         return Set(instants).sorted().shuffled(using: &random).prefix(Self.instantsMax).sorted()
     }

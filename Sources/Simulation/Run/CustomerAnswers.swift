@@ -50,7 +50,8 @@ extension Simulation {
             let owned = customer.subscriptions.map { rendered.subscriptions[$0] }
             let book = EntitlementBook(owned.map(\.access), owned: customer.owns)
             let deciding = customer.leads == nil ? customer.subscriptions : Array(rendered.subscriptions.indices)
-            let instants = rendered.queryInstants(about: deciding.map { rendered.subscriptions[$0] })
+            let instants = rendered.queryInstants(
+                about: deciding.map { rendered.subscriptions[$0] }, in: settings.window)
             let isIncomplete = deciding.contains { self.isIncomplete(story: index, subscription: $0) }
             // In a run in step, the ids may come from receipts alone.
             let isReceiptsOnly = settings.isInStep && deciding.contains { isLossy(story: index, subscription: $0) }
@@ -97,10 +98,10 @@ extension SimulatedCustomer {
 extension RenderedStory {
     /// Instants at and around each boundary of the customer's access. For a customer without subscriptions, those of
     /// the story's other customers.
-    fileprivate func queryInstants(about own: [SimulatedSubscription]) -> [Instant] {
+    fileprivate func queryInstants(about own: [SimulatedSubscription], in window: StoryWindow) -> [Instant] {
         let asked = own.isEmpty ? subscriptions : own
         let boundaries = Set(asked.flatMap(\.access.boundaries).filter { $0 < .latest }).sorted()
-        var instants = Instant.questions(around: boundaries, -1...0)
+        var instants = Instant.questions(around: boundaries, in: window, -1...0)
         if instants.isEmpty, let first = asked.first?.notifications.first { instants = [first.signedDate] }
         return Set(instants).sorted()
     }

@@ -13,7 +13,7 @@ extension Figures {
         for customer in rendered.customers {
             let subscriptions = customer.subscriptions.map { rendered.subscriptions[$0] }
                 .filter { !$0.customer.isMember }
-            for day in Self.balanceDays {
+            for day in balanceDays {
                 guard let state = Self.state(of: subscriptions, owned: customer.owns, at: day) else { continue }
                 add(1, "active_customers", Self.day(day), state.rawValue)
                 if state != .trial { add(1, "customer_churn_rate", Self.day(day), "customers") }
@@ -28,7 +28,7 @@ extension Figures {
         var isActive = false
         var isKnown = false
         var hasPaid = false
-        for boundary in boundaries.filter({ $0 > .earliest && $0 < .latest }).sorted() {
+        for boundary in boundaries.filter({ $0 > .earliest && $0 < .latest && $0 <= asOf }).sorted() {
             let state = Self.state(of: subscriptions, owned: owned, at: boundary)
             let month = Self.month(boundary)
             let end = Self.end(of: subscriptions, owned: owned, at: boundary)

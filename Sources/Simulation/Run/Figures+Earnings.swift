@@ -37,7 +37,7 @@ extension Figures {
         return total / day
     }
 
-    /// Adds each price that a subscription paid, and whether the subscription ended with it. No story goes on until now.
+    /// Adds each price that a subscription paid, and whether the subscription ended with it.
     mutating func addPrices(_ subscription: SimulatedSubscription) {
         let boundaries = subscription.access.boundaries.sorted()
         let held = Set(
@@ -49,7 +49,7 @@ extension Figures {
                 && $0.revocation?.kind != .full
         }
         let ended = Set(
-            boundaries.compactMap { boundary -> String? in
+            boundaries.filter { $0 <= asOf }.compactMap { boundary -> String? in
                 let before = boundary.advanced(byMilliseconds: -1)
                 guard subscription.access.isHeld(at: before), !subscription.access.isHeld(at: boundary) else {
                     return nil
@@ -72,10 +72,12 @@ extension Figures {
             }
         }
         let last = prices.map(\.start).max()
+        let isActive = subscription.access.isHeld(at: asOf)
         for (key, same) in Dictionary(grouping: prices, by: \.key) {
             guard let latest = same.max(by: { $0.start < $1.start }) else { continue }
             add(1, "price_cohorts", key, "subscriptions")
-            add(1, "price_cohorts", key, latest.start == last || latest.isLeft ? "churned" : "moved")
+            let state = latest.isLeft ? "churned" : latest.start != last ? "moved" : isActive ? "active" : "churned"
+            add(1, "price_cohorts", key, state)
         }
     }
 
@@ -109,10 +111,13 @@ extension Figures {
         guard let first = payments.first else { return }
         let cohort = "\(Self.month(first.purchase.purchaseDate)) \(first.storefront.country)"
         add(1, "ltv", cohort, "customers")
+        // Of no customer of the cohort, more months have begun.
+        let known = Self.calendarMonths(from: first.purchase.purchaseDate, to: asOf)
+        let last = min(known, Self.monthsMax)
         for payment in payments where payment.storefront.currency == first.storefront.currency {
             let passed = Self.months(from: first.purchase.purchaseDate, to: payment.purchase.purchaseDate)
-            guard passed <= Self.monthsMax else { continue }
-            for months in passed...Self.monthsMax {
+            guard passed <= last else { continue }
+            for months in passed...last {
                 add(payment.purchase.paid - payment.purchase.paidBack, "ltv", cohort, String(months), "revenue")
             }
         }
@@ -120,7 +125,11 @@ extension Figures {
 
     /// The whole months between the days of two instants.
     private static func months(from: Instant, to: Instant) -> Int {
+        calendarMonths(from: from, to: to) - (to.calendarDate.day < from.calendarDate.day ? 1 : 0)
+    }
+
+    private static func calendarMonths(from: Instant, to: Instant) -> Int {
         let (start, end) = (from.calendarDate, to.calendarDate)
-        return (end.year - start.year) * 12 + end.month - start.month - (end.day < start.day ? 1 : 0)
+        return (end.year - start.year) * 12 + end.month - start.month
     }
 }

@@ -41,9 +41,11 @@ extension Figures {
         let discounted = use.filter { $0.offer != nil }
         let standard = use.filter { $0.offer == nil }
         let kept = standard.filter { $0.revocation?.kind != .full }
+        let isRunning = discounted.contains { $0.expiresDate.map { $0 > asOf } ?? false }
         add(1, "offers", key, "redeemed")
         let outcome =
-            discounted.allSatisfy { $0.revocation?.kind == .full } ? "refunded" : kept.isEmpty ? "lost" : "converted"
+            discounted.allSatisfy { $0.revocation?.kind == .full }
+            ? "refunded" : !kept.isEmpty ? "converted" : isRunning ? "undecided" : "lost"
         add(1, "offers", key, outcome)
         add(Int64(max(kept.count - 1, 0)), "offers", key, "renewals")
         add(discounted.map { $0.paid - $0.paidBack }.reduce(0, +), "offers", key, "offer_revenue")

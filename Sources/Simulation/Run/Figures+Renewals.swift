@@ -1,7 +1,8 @@
 import Encoding
 
 extension Figures {
-    /// The renewals of which all subscriptions of a run know the outcome are due before this month of the calendar.
+    /// The renewals of which all subscriptions of a run in the standard window know the outcome are due before this month of
+    /// the calendar.
     private static let renewalsUntil = 2026 * 12 + 6
 
     /// Adds the outcome of each renewal, by the month of the first payment at the standard price for the product.
@@ -15,7 +16,9 @@ extension Figures {
             let number = (run?.payments ?? 0) + 1
             run = (start, number)
             let cohort = start.calendarDate
-            guard !purchase.isYear, cohort.year * 12 + cohort.month + number < Self.renewalsUntil else { continue }
+            guard !purchase.isYear, purchase.heldEnd <= asOf,
+                asOf < .latest || cohort.year * 12 + cohort.month + number < Self.renewalsUntil
+            else { continue }
             let next = index + 1 < purchases.count ? purchases[index + 1] : nil
             for outcome in subscription.outcomes(ofRenewing: purchase, by: next) + ["due"] {
                 add(1, "renewal_retention", Self.month(start), purchase.product.id, String(number), outcome)

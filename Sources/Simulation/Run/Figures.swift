@@ -9,13 +9,26 @@ import Encoding
 package struct Figures: Sendable, Hashable {
     package private(set) var values: [String: Int64] = [:]
 
-    /// Balances are computed at 00:00 UTC on these days.
-    static let balanceDays: [Instant] = (0..<18).compactMap {
-        Instant(year: 2025 + $0 / 12, month: $0 % 12 + 1, day: 1, hour: 0, minute: 0, second: 0)
-    }
+    /// What happens later is not known yet.
+    let asOf: Instant
+    /// Balances are computed at 00:00 UTC on these days, the first ones of months.
+    let balanceDays: [Instant]
     /// The monthly anniversaries that every subscription of a run has passed half a year after the last story.
     private static let anniversariesMax = 6
-    package init() {}
+
+    /// - Parameters:
+    ///   - window: The window of the stories.
+    ///   - asOf: The instant of the figures.
+    package init(_ window: StoryWindow = .standard, asOf: Instant = .latest) {
+        self.asOf = asOf
+        let first = window.start.calendarDate
+        let last = window.goesOn ? asOf : window.end
+        balanceDays = (0...19).compactMap { month in
+            let months = first.month - 1 + month
+            return Instant(
+                year: first.year + months / 12, month: months % 12 + 1, day: 1, hour: 0, minute: 0, second: 0)
+        }.filter { $0 <= last }
+    }
 
     mutating func add(_ value: Int64 = 1, _ words: String...) {
         let sum = (values[words.joined(separator: " ")] ?? 0) + value
@@ -28,8 +41,11 @@ package struct Figures: Sendable, Hashable {
 
 extension Simulation {
     /// The expected figures after all notifications and link statements are delivered.
-    package var figures: Figures {
-        var figures = Figures()
+    package var figures: Figures { figures(asOf: settings.window.goesOn ? settings.window.end : .latest) }
+
+    /// The figures at an instant after all of that. Of stories that are all over, they do not depend on it.
+    package func figures(asOf instant: Instant) -> Figures {
+        var figures = Figures(settings.window, asOf: instant)
         for index in 0..<settings.subscriptions {
             let rendered = storyteller.story(at: index)
             for subscription in rendered.subscriptions { figures.add(subscription) }
@@ -105,7 +121,7 @@ extension Figures {
 
     /// Adds the state of the subscription on the days of the balances.
     private mutating func addBalances(_ subscription: SimulatedSubscription) {
-        for day in Self.balanceDays {
+        for day in balanceDays {
             guard let (purchase, isGrace) = subscription.holder(at: day) else { continue }
             let payerState =
                 subscription.customer.isMember
@@ -152,7 +168,7 @@ extension Figures {
     private mutating func addMovements(_ subscription: SimulatedSubscription) {
         var started: Instant?
         var ended: Instant?
-        for boundary in subscription.access.boundaries.sorted() {
+        for boundary in subscription.access.boundaries.filter({ $0 <= asOf }).sorted() {
             let isActive = subscription.access.isHeld(at: boundary)
             let before = boundary.advanced(byMilliseconds: -1)
             guard isActive != subscription.access.isHeld(at: before),
@@ -178,7 +194,7 @@ extension Figures {
         guard let started else { return }
         for months in 0...Self.anniversariesMax {
             let anniversary = months == 0 ? started : started.advanced(by: fixedDuration("P\(months)M"))
-            guard subscription.access.isHeld(at: anniversary) else { continue }
+            guard anniversary < asOf, subscription.access.isHeld(at: anniversary) else { continue }
             add(1, "retention", Self.month(started), String(months), "active")
         }
     }
@@ -220,7 +236,8 @@ extension Figures {
         for (index, trial) in subscription.purchases.enumerated() where trial.isTrial {
             let later = subscription.purchases[(index + 1)...]
             let isConverted = later.contains { $0.revocation?.kind != .full && !$0.isTrial }
-            let outcome = isConverted ? "converted" : "lost"
+            let isRunning = trial.expiresDate.map { $0 > asOf } ?? false
+            let outcome = isConverted ? "converted" : isRunning ? "undecided" : "lost"
             add(1, "trials", Self.month(trial.purchaseDate), trial.product.id, outcome)
         }
     }

@@ -35,6 +35,7 @@ package struct Simulation: Sendable {
         package var isInStep = false
         /// The server's policy for the app, under which the answers are expected. It changes nothing that is sent.
         package var ownership = OwnershipPolicy.standard
+        package var window = StoryWindow.standard
         package var app: SimulatedApp
 
         package init(app: SimulatedApp) {
@@ -58,18 +59,19 @@ package struct Simulation: Sendable {
         guard !stories.isEmpty else { return nil }
         self.settings = settings
         storyteller = Storyteller(
-            seed: settings.seed, stories: stories, app: settings.app.bundleId, ownership: settings.ownership)
+            seed: settings.seed, stories: stories, app: settings.app.bundleId, ownership: settings.ownership,
+            window: settings.window)
         signer = JWSSigner(certificates)
         seal = ReceiptSeal(seed: settings.seed)
         plan = DeliveryPlan(settings, storyteller)
         statementPlan = StatementPlan(settings, storyteller, plan.entries)
     }
 
-    /// No event of any story is later.
-    package static var end: Instant { Draw.window.upperBound }
+    /// No event of any story in the standard window is later.
+    package static var end: Instant { StoryWindow.standard.end }
 
-    /// Before the first event of every story.
-    package static var start: Instant { Draw.window.lowerBound }
+    /// Before the first event of every story in the standard window.
+    package static var start: Instant { StoryWindow.standard.start }
 
     /// The notifications in the order of sending.
     package var deliveries: Deliveries { Deliveries(simulation: self) }

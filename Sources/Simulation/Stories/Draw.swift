@@ -10,11 +10,10 @@ struct Draw {
     let app: String
     /// Decides who owns a subscription at the end of a story. No random choice depends on it.
     let ownership: OwnershipPolicy
+    /// All events of the story lie in it.
+    let window: StoryWindow
     /// Starts early and uses weekly periods, so that every story ends within ``window``.
     let isCompressed: Bool
-
-    /// All events of a story lie in this window, which is in the past.
-    static let window = TestCertificates.validity("2025-01-01T00:00:00Z", "2026-06-30T23:59:59Z")
 
     static let dayMilliseconds: Int64 = 86_400_000
 
@@ -73,8 +72,8 @@ struct Draw {
     mutating func lag() -> Int64 { Int64.random(in: 200...9000, using: &random) }
 
     mutating func start() -> Instant {
-        let days: Int64 = isCompressed ? 1 : 400
-        return later(0, than: Self.window.lowerBound, upTo: days * Self.dayMilliseconds)
+        let days = isCompressed ? 1 : window.startDays(400)
+        return later(0, than: window.start, upTo: days * Self.dayMilliseconds)
     }
 
     mutating func period() -> Period {

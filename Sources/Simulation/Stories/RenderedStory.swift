@@ -24,6 +24,11 @@ package struct RenderedStory: Sendable {
         (subscriptions.map(\.end) + statements.map(\.sentAt)).max() ?? .earliest
     }
 
+    /// The instant of the last event, without an end of access that nobody caused.
+    var lastEvent: Instant {
+        (subscriptions.map(\.lastEvent) + statements.map(\.sentAt)).max() ?? .earliest
+    }
+
     /// The ids of the story's Apple Accounts, in the order of their first subscriptions.
     var appTransactionIds: [String] {
         var seen: Set<String> = []

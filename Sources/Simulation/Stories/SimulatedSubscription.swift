@@ -80,4 +80,10 @@ package struct SimulatedSubscription: Sendable {
         let boundaries = access.boundaries.filter { $0 < .latest }
         return max(boundaries.max() ?? .earliest, notifications.last?.signedDate ?? .earliest)
     }
+
+    /// The instant of the last event, without an end of access that nobody caused. A renewal that is charged early begins later.
+    var lastEvent: Instant {
+        let known = [notifications.last?.signedDate, history.last?.at, purchases.map(\.purchaseDate).max()]
+        return known.compactMap(\.self).max() ?? .earliest
+    }
 }

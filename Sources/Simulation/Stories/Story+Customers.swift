@@ -13,6 +13,8 @@ extension Story {
         second.subscribe(to: draw.product(draw.one(of: [.premium, .audio]), draw.period()), at: draw.within(first))
         draw.renew(&second, 0...2)
         draw.end(&second, chance: 50)
+        draw.goOn(&first)
+        draw.goOn(&second)
         return RenderedStory(
             self, [SimulatedSubscription(first), SimulatedSubscription(second)],
             customers: [SimulatedCustomer(subscriptions: [0, 1])])
@@ -27,6 +29,8 @@ extension Story {
         draw.renew(&first, 0...2)
         draw.renew(&second, 0...2)
         draw.end(&first, chance: 50)
+        draw.goOn(&first)
+        draw.goOn(&second)
         return RenderedStory(
             self, [SimulatedSubscription(first), SimulatedSubscription(second)],
             customers: [SimulatedCustomer(subscriptions: [0, 1])])
@@ -45,6 +49,7 @@ extension Story {
         if draw.random.chance(60) {
             second.switchOn(at: draw.between(off, second.expiry))
             draw.renew(&second, 1...2)
+            draw.goOn(&second)
         } else {
             second.runOut()
         }
@@ -64,6 +69,7 @@ extension Story {
         let latest = first.expiry.advanced(byMilliseconds: Int64(draw.count(5...60)) * Draw.dayMilliseconds)
         second.subscribe(to: draw.product(.plus, period), at: draw.between(first.expiry, latest))
         draw.renew(&second, 0...2)
+        draw.goOn(&second)
         return RenderedStory(
             self, [SimulatedSubscription(first), SimulatedSubscription(second)],
             customers: [SimulatedCustomer(subscriptions: [0, 1])])
@@ -124,6 +130,7 @@ extension Draw {
             life.subscribe(to: product(one(of: [.basic, .plus, .premium, .audio]), period()), at: start())
             renew(&life, 0...2)
             end(&life, chance: 40)
+            goOn(&life)
             return SimulatedSubscription(life)
         }
     }
@@ -138,7 +145,7 @@ extension Draw {
 
     /// An instant after the first notification of each subscription.
     mutating func afterFirstNotification(of subscriptions: [SimulatedSubscription]) -> Instant {
-        later(than: subscriptions.compactMap(\.notifications.first?.signedDate).max() ?? Self.window.lowerBound)
+        later(than: subscriptions.compactMap(\.notifications.first?.signedDate).max() ?? window.start)
     }
 
     mutating func later(than instant: Instant) -> Instant {

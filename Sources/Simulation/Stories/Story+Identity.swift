@@ -82,6 +82,7 @@ extension Story {
             identifiers = purchase.identifiers
             return SimulatedSubscription(purchase)
         }
+        draw.goOn(&life)
         let subscriptions = [SimulatedSubscription(life)] + coins
         return RenderedStory(
             self, subscriptions, customers: [SimulatedCustomer(subscriptions: Array(subscriptions.indices))])

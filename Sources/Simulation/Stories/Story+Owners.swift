@@ -17,6 +17,7 @@ extension Story {
         life.handOver(to: draw.otherToken())
         life.resubscribe(to: draw.product(draw.one(of: [.plus, .premium]), period), at: bought)
         draw.renew(&life, 0...2)
+        draw.goOn(&life)
         let subscription = SimulatedSubscription(life)
         return RenderedStory(self, [subscription], customers: draw.buyers(of: subscription, secondFrom: bought))
     }
@@ -32,6 +33,7 @@ extension Story {
         let longer = draw.isCompressed ? period : draw.one(of: [period, .yearly])
         life.upgrade(to: draw.product(.premium, longer), at: bought)
         if longer == period { draw.renew(&life, 0...2) }
+        draw.goOn(&life)
         let subscription = SimulatedSubscription(life)
         return RenderedStory(self, [subscription], customers: draw.buyers(of: subscription, secondFrom: bought))
     }
@@ -49,6 +51,7 @@ extension Story {
             life.switchOn(at: draw.between(off, life.expiry))
         }
         draw.renew(&life, 1...2)
+        draw.goOn(&life)
         return RenderedStory(self, [SimulatedSubscription(life)])
     }
 
@@ -63,6 +66,8 @@ extension Story {
         second.subscribe(to: draw.product(.audio, draw.period()), at: bought)
         draw.renew(&first, 0...2)
         draw.renew(&second, 0...2)
+        draw.goOn(&first)
+        draw.goOn(&second)
         let subscriptions = [SimulatedSubscription(first), SimulatedSubscription(second)]
         let account = SimulatedId(.appTransaction, user.appTransactionId)
         // The Apple Account itself goes with the user of its purchases.
@@ -122,6 +127,7 @@ extension Story {
         var life = draw.life(token: .unset)
         life.subscribe(to: draw.product(draw.one(of: [.plus, .premium]), draw.period()), at: draw.start())
         draw.renew(&life, 0...2)
+        draw.goOn(&life)
         let subscription = SimulatedSubscription(life)
         let (first, second) = (draw.backendId(1), draw.backendId(2))
         let link = subscription.link(by: .originalTransactionId)
@@ -155,6 +161,8 @@ extension Story {
         draw.renew(&taken, 0...2)
         kept.subscribe(to: draw.product(draw.one(of: [.premium, .audio]), draw.period()), at: draw.within(taken))
         draw.renew(&kept, 0...2)
+        draw.goOn(&taken)
+        draw.goOn(&kept)
         let subscriptions = [SimulatedSubscription(taken), SimulatedSubscription(kept)]
         let (first, second) = (draw.backendId(1), draw.backendId(2))
         let tokenLink = subscriptions[0].link(by: .appAccountToken)

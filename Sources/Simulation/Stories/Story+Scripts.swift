@@ -29,7 +29,8 @@ extension Story {
             var life = draw.life()
             let period = draw.period()
             begin(&life, period, &draw)
-            run(&life, period, &draw)
+            if draw.renewsUntilStory(&life) { run(&life, period, &draw) }
+            draw.goOn(&life)
             return RenderedStory(self, [SimulatedSubscription(life)])
         }
     }
@@ -111,6 +112,7 @@ extension Story {
         }
         member.revokeMember(at: draw.within(member))
         draw.renew(&purchaser, 0...2)
+        draw.goOn(&purchaser)
         return RenderedStory(self, [SimulatedSubscription(purchaser), SimulatedSubscription(member)])
     }
 
@@ -135,7 +137,7 @@ extension Story {
             var life = OneTimeLife(
                 buying: product, quantity: product.kind == .consumable ? draw.count(1...5) : 1, at: start,
                 customer: draw.customer(identifiers), identifiers: identifiers, signingLagMilliseconds: draw.lag())
-            if draw.random.chance(40) { life.refund(at: draw.between(start, Draw.window.upperBound)) }
+            if draw.random.chance(40) { life.refund(at: draw.between(start, draw.window.end)) }
             return SimulatedSubscription(life)
         }
         return RenderedStory(self, purchases)

@@ -7,6 +7,7 @@ import Subscriptions
 /// The App Store's part in a run in step: at each step, everything due is sent to the server, and then every check that is
 /// due is made.
 struct AppleCourse: StoreCourse {
+    let window: StoryWindow
     let timetable: Timetable
     let store: SimulatedStore
     let poster: TimetablePoster
@@ -46,7 +47,8 @@ struct AppleCourse: StoreCourse {
         var audits: [DeliveryAudit] = []
     }
 
-    init(timetable: Timetable, store: SimulatedStore, poster: TimetablePoster, server: Server) {
+    init(window: StoryWindow, timetable: Timetable, store: SimulatedStore, poster: TimetablePoster, server: Server) {
+        self.window = window
         self.timetable = timetable
         self.store = store
         self.poster = poster
@@ -56,8 +58,8 @@ struct AppleCourse: StoreCourse {
 
     var next: Instant? {
         let due = [timetable.instant(at: position), nextDue, nextAudit].compactMap(\.self).min()
-        guard let due, due <= Simulation.end.advanced(by: Limits.checksAfterEnd), poster.isAnswered else { return nil }
-        return due.endOfStep(Limits.step)
+        guard let due, poster.isAnswered else { return nil }
+        return window.endOfStep(Limits.step, due: due, rest: Limits.checksAfterEnd)
     }
 
     mutating func step(to now: Instant) async throws {

@@ -150,9 +150,8 @@ struct PlayCourse: StoreCourse {
 
     /// The end of the next step: later than this one.
     private func planned(_ instants: [Instant?]) -> Instant? {
-        guard let due = instants.compactMap(\.self).min(),
-            due <= Simulation.end.advanced(by: Limits.questionsAfterEnd)
-        else { return nil }
-        return max(due, now.advanced(byMilliseconds: 1)).endOfStep(Limits.step)
+        guard let due = instants.compactMap(\.self).min() else { return nil }
+        return play.storyteller.settings.window.endOfStep(
+            Limits.step, due: due, after: now, rest: Limits.questionsAfterEnd)
     }
 }

@@ -133,7 +133,8 @@ extension SimulationInStep.Run {
                 target: LinkTarget(address: site.privateAddress, token: site.token, app: apple.settings.app),
                 postsNotifications: simulation.sending == nil, connections: simulation.connections)
         }
-        return AppleCourse(timetable: apple.timetable, store: store, poster: poster, server: server)
+        return AppleCourse(
+            window: apple.settings.window, timetable: apple.timetable, store: store, poster: poster, server: server)
     }
 
     private func appleServer() -> AppleCourse.Server? {

@@ -37,6 +37,23 @@ struct ProjectionWait {
     }
 }
 
+extension StoryWindow {
+    /// The end of the step in which something is due; nil after the last step. Stories that go on are followed to the end of
+    /// the window, which may be now.
+    ///
+    /// - Parameters:
+    ///   - now: The end of the step before.
+    ///   - rest: How long after the end of stories that are over something is due.
+    func endOfStep(
+        _ length: Duration, due: Instant, after now: Instant = .earliest, rest: Duration
+    ) -> Instant? {
+        guard due <= (goesOn ? end : end.advanced(by: rest)) else { return nil }
+        let step = max(due, now.advanced(byMilliseconds: 1)).endOfStep(length)
+        guard goesOn else { return step }
+        return now < end ? min(step, end) : nil
+    }
+}
+
 extension Instant {
     /// The first instant that is not before this one and a multiple of a duration after the start of a run.
     func endOfStep(_ length: Duration) -> Instant {

@@ -89,7 +89,7 @@ extension PlaySimulation {
         var random = SplitMix64(seed: storyteller.settings.seed, UInt64(index), .max - 24)
         return zip(rendered.firstTokens, rendered.keys).flatMap { token, key in
             let boundaries = Set(key.access.boundaries.filter { $0 < .latest } + key.statusChanges)
-            return Self.instants(around: boundaries).shuffled(using: &random).prefix(Self.instantsMax).sorted().map {
+            return instants(around: boundaries).shuffled(using: &random).prefix(Self.instantsMax).sorted().map {
                 let end = key.access.unbrokenEnd(at: $0)
                 return PlayAnswer(
                     purchaseToken: token, at: $0, active: key.access.isActive(at: $0),
@@ -126,7 +126,7 @@ extension PlaySimulation {
                 owned.flatMap { $0.0.boundaries }.filter { $0 < .latest }
                     + owned.map(\.1.lowerBound).filter { $0 > .earliest })
             let book = EntitlementBook(owned)
-            let instants = Self.instants(around: boundaries).shuffled(using: &random).prefix(Self.customerInstantsMax)
+            let instants = self.instants(around: boundaries).shuffled(using: &random).prefix(Self.customerInstantsMax)
             return instants.sorted().map { instant in
                 PlayCustomerAnswer(
                     accountId: user, at: instant, entitlements: names.map { book.answer($0, at: instant) },
@@ -135,8 +135,9 @@ extension PlaySimulation {
         }
     }
 
-    private static func instants(around boundaries: Set<Instant>) -> [Instant] {
-        Set(Instant.questions(around: boundaries.filter { $0 < Draw.window.upperBound }.sorted())).sorted()
+    private func instants(around boundaries: Set<Instant>) -> [Instant] {
+        let window = storyteller.settings.window
+        return Set(Instant.questions(around: boundaries.filter { $0 < window.end }.sorted(), in: window)).sorted()
     }
 }
 

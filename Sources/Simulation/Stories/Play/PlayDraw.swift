@@ -58,10 +58,12 @@ struct PlayDraw {
             seed: settings.seed, story: story, life: life, part: part, tokenCharacters: settings.tokenCharacters)
     }
 
+    var window: StoryWindow { settings.window }
+
     mutating func start() -> Instant {
-        let days: Int64 = isCompressed ? 1 : 300
+        let days = isCompressed ? 1 : window.startDays(300)
         let offset = Int64.random(in: 0...days * 86_400, using: &random) * 1000
-        return Draw.window.lowerBound.advanced(byMilliseconds: offset + Int64.random(in: 0..<1000, using: &random))
+        return window.start.advanced(byMilliseconds: offset + Int64.random(in: 0..<1000, using: &random))
     }
 
     mutating func period() -> Period {
@@ -106,9 +108,12 @@ struct PlayDraw {
         }
     }
 
-    /// Ends a subscription that would otherwise renew after the end of the story.
-    mutating func finish(_ life: inout PlayLife) {
-        guard !life.isClosed, life.paidEnd < Draw.window.upperBound else { return }
+    /// Ends a subscription that would otherwise renew after the end of the story, or goes on with it until the window ends.
+    ///
+    /// - Parameter renewals: How often it renews at most until then.
+    mutating func finish(_ life: inout PlayLife, renewals: Int = .max) {
+        guard !life.isClosed, life.paidEnd < window.end else { return }
+        if window.goesOn, life.isRenewing { return goOn(&life, renewals) }
         if life.book.state == .active, life.plan.isRenewing {
             life.cancel(reason: random.chance(50) ? "OTHERS" : nil, at: within(life))
         }

@@ -20,7 +20,7 @@ extension PlayStory {
                 isAcknowledgedByApp: second.isAcknowledgedByApp, acknowledged: second.acknowledged,
                 lagSeed: second.random.next())
             coins.pay(at: bought)
-            coins.finish(at: Draw.window.upperBound)
+            coins.finish(at: draw.window.end)
             return coins
         }
         return RenderedPlayStory(self, [life], oneTimePurchases: coins)
@@ -37,7 +37,8 @@ extension PlayStory {
             customer.hasAccountOfEverybody = true
             var life = draw.newLife(customer: customer, part: number)
             life.buy(plan, at: start.advanced(byMilliseconds: Int64(number) * 60_000))
-            draw.finish(&life)
+            // Each has a part of the ids of a subscription.
+            draw.finish(&life, renewals: 3)
             return life
         }
         return RenderedPlayStory(self, lives)

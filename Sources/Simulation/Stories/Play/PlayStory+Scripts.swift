@@ -15,31 +15,36 @@ extension PlayStory {
         }
         var life = begin(&first)
         guard !life.isClosed else { return RenderedPlayStory(self, [life]) }
+        // A chain of tokens begins with the purchase.
+        if self == .tokenChain || first.renewsUntilStory(&life) { run(&life, &first) }
+        if !hasEnded(life) { first.finish(&life) }
+        return RenderedPlayStory(self, [life])
+    }
+
+    private func run(_ life: inout PlayLife, _ draw: inout PlayDraw) {
         switch self {
         case .graceRecovered, .graceNotRecovered, .cancelledInGrace, .holdRecovered, .holdEnded, .holdWithoutGrace,
             .cancelledInHold:
-            failPayment(&life, &first)
-        case .paused, .pauseWithdrawn, .resumeFailed: pause(&life, &first)
+            failPayment(&life, &draw)
+        case .paused, .pauseWithdrawn, .resumeFailed: pause(&life, &draw)
         case .upgrade, .upgradeFullPeriod, .downgradeDeferred, .tokenChain, .upgradeByAnotherUser, .accountMissing,
             .pendingChangePaid, .pendingChangeCancelled:
-            changePlan(&life, &first)
+            changePlan(&life, &draw)
         case .refundOfNewest, .refundOfOlder, .refundWithoutRevoke, .voidedWhileActive, .chargeBack, .refundByAmount:
-            refund(&life, &first)
-        case .prepaid, .installments, .addOns, .priceChange, .deferral: useTerms(&life, &first)
-        case .pendingPaid, .pendingCancelled: awaitPayment(&life, &first)
-        case .cancelled, .restarted: cancel(&life, &first)
+            refund(&life, &draw)
+        case .prepaid, .installments, .addOns, .priceChange, .deferral: useTerms(&life, &draw)
+        case .pendingPaid, .pendingCancelled: awaitPayment(&life, &draw)
+        case .cancelled, .restarted: cancel(&life, &draw)
         case .endedEarly:
-            first.renew(&life, 0...2)
-            let ended = first.within(life)
-            life.endEarly(showsEnd: first.random.chance(60), at: ended)
+            draw.renew(&life, 0...2)
+            let ended = draw.within(life)
+            life.endEarly(showsEnd: draw.random.chance(60), at: ended)
         case .renewals, .trial, .introductoryPrice, .promotion, .testPurchase, .unacknowledged:
-            first.renew(&life, self == .testPurchase ? 2...6 : 1...4)
+            draw.renew(&life, self == .testPurchase ? 2...6 : 1...4)
         case .resubscribed, .resubscribedInPlay, .oneTimePurchase, .oneTimePending, .loyalCustomer,
             .accountOfEverybody:
             break
         }
-        if !hasEnded(life) { first.finish(&life) }
-        return RenderedPlayStory(self, [life])
     }
 
     func hasEnded(_ life: PlayLife) -> Bool {

@@ -47,7 +47,7 @@ extension PlayStory {
             let paid = self == .oneTimePending ? draw.between(start, later) : start
             life.pay(at: paid)
             use(&life, paid, &draw)
-            life.finish(at: Draw.window.upperBound)
+            life.finish(at: draw.window.end)
             return life
         }
         return RenderedPlayStory(self, [], oneTimePurchases: purchases)

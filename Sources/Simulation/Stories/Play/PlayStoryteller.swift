@@ -16,6 +16,8 @@ package struct PlayStoryteller: Sendable {
         package var tokenCharacters = PlayIdentifiers.tokenCharacters
         /// The app user of the story with this number, if the customer also buys in another store.
         package var accountId: (@Sendable (_ story: Int) -> String?)?
+        /// All events of the stories lie in it.
+        package var window = StoryWindow.standard
 
         package init() {}
     }
@@ -41,7 +43,7 @@ package struct PlayStoryteller: Sendable {
         var attempt: UInt64 = 0
         while attempt < Self.drawsMax {
             let complete = render(story, index, attempt, isAcknowledgedByApp: true, [:])
-            if complete.end <= Draw.window.upperBound {
+            if end(of: complete) <= settings.window.end {
                 if isAcknowledgedByApp, acknowledged.isEmpty { return complete }
                 break
             }
@@ -49,8 +51,15 @@ package struct PlayStoryteller: Sendable {
         }
         let rendered = render(story, index, attempt, isAcknowledgedByApp: isAcknowledgedByApp, acknowledged)
         precondition(
-            rendered.end <= Draw.window.upperBound, "\(story.name) exceeds the window even with weekly periods")
+            end(of: rendered) <= settings.window.end, "\(story.name) exceeds the window even with weekly periods")
         return rendered
+    }
+
+    /// What may not lie after the window. A charge that is due in its last minutes may do so.
+    private func end(of rendered: RenderedPlayStory) -> Instant {
+        guard settings.window.goesOn else { return rendered.end }
+        let isDue = rendered.subscriptions.contains { $0.isRenewing && $0.paidEnd <= settings.window.end }
+        return isDue ? .latest : rendered.lastEvent
     }
 
     private func render(

@@ -36,6 +36,14 @@ package struct RenderedPlayStory: Sendable {
         let ends = keys.flatMap { $0.access.boundaries.filter { $0 < .latest } }
         return (ends + messages.map(\.eventTime) + voids.map(\.seenAt)).max() ?? .earliest
     }
+
+    /// The instant of the last event, without an end of access that nobody caused.
+    var lastEvent: Instant {
+        let books =
+            subscriptions.flatMap { $0.tokens.compactMap { $0.history.last?.at } }
+            + oneTimePurchases.compactMap { $0.history.last?.at }
+        return (books + messages.map(\.eventTime) + voids.map(\.seenAt)).max() ?? .earliest
+    }
 }
 
 /// A purchase token that the app hands in, after a purchase or after it has seen one.
