@@ -86,25 +86,26 @@ extension JSONFields {
         return nil
     }
 
-    /// Parses milliseconds since 1970, which iOS 6 style receipts also have in `expires_date`, or
-    /// `2019-11-08 08:13:55 Etc/GMT`. Xcode signs milliseconds with a fraction.
+    /// Parses milliseconds since 1970, which iOS 6 style receipts also have in `expires_date`, `2019-11-08 08:13:55 Etc/GMT`,
+    /// or RFC 3339, which Apple's documents promise. Xcode signs milliseconds with a fraction.
     private func parse(date text: String) -> Instant? {
-        if text.utf8.first.map(isDigit) == true, let milliseconds = Int64(withoutFraction(text)) {
+        if text.utf8.first.map(isDigit) == true, let milliseconds = Int64(text) ?? withoutFraction(text) {
             return Instant(milliseconds: milliseconds)
         }
         let parts = text.split(separator: " ")
-        guard parts.count == 3 else { return nil }
-        if parts[2] == "America/Los_Angeles" { return Instant(pacificDate: parts[0], time: parts[1]) }
-        guard ["Etc/GMT", "GMT", "UTC"].contains(parts[2]) else { return nil }
-        return Instant(iso8601: "\(parts[0])T\(parts[1])Z")
+        guard parts.count == 3 else { return Instant(iso8601: text) }
+        return switch parts[2] {
+        case "Etc/GMT", "GMT", "Etc/UTC", "UTC": Instant(iso8601: "\(parts[0])T\(parts[1])Z")
+        case "America/Los_Angeles": Instant(pacificDate: parts[0], time: parts[1])
+        default: nil
+        }
     }
 
-    /// The digits before a decimal point; the whole text if it is no such number.
-    private func withoutFraction(_ text: String) -> Substring {
-        guard let point = text.firstIndex(of: "."), text[text.index(after: point)...].utf8.allSatisfy(isDigit) else {
-            return text[...]
-        }
-        return text[..<point]
+    /// The milliseconds before a decimal point; nil if it is no such number of 13 digits.
+    private func withoutFraction(_ text: String) -> Int64? {
+        let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        guard parts.count == 2, parts[0].count == 13, parts[1].allSatisfy(isDigit) else { return nil }
+        return Int64(Substring(parts[0]))
     }
 }
 

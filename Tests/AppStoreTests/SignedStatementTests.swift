@@ -52,6 +52,19 @@ struct SignedStatementTests {
         }
     }
 
+    @Test("a transaction that names no app, as some old ones, is accepted from the App Store's own answer only")
+    func withoutApp() async throws {
+        let text = DeviceText.signed(DeviceText.transaction().without("bundleId"))
+
+        let verified = try await receiver.verifier.verify(
+            try SignedStatement(transaction: text, source: .appleAPI), of: testBundle,
+            receivedAt: V2Receiver.receivedAt)
+
+        #expect(verified.stream == StreamKey(app: testBundle, environment: .production))
+        #expect(verified.event.transactions.map(\.transactionId) == ["2000000000000001"])
+        #expect(await problem(text) != nil)
+    }
+
     @Test("a signed transaction becomes an event with its chain, without the fields of the device")
     func transaction() async throws {
         let text = DeviceText.signed(DeviceText.transaction())
