@@ -13,7 +13,7 @@ extension Figures {
             let isLater = payment.expiresDate != nil && Self.servedDays(before: payment, of: payments) >= 365
             let place = "\(payment.product.id) \(storefront.country) \(storefront.currency)"
             add(
-                payment.paid - payment.paidBack, "proceeds", Self.month(payment.purchaseDate), place,
+                payment.paid - payment.refunded, "proceeds", Self.month(payment.purchaseDate), place,
                 isLater ? "later" : "first_year")
         }
     }
@@ -118,7 +118,7 @@ extension Figures {
             let passed = Self.months(from: first.purchase.purchaseDate, to: payment.purchase.purchaseDate)
             guard passed <= last else { continue }
             for months in passed...last {
-                add(payment.purchase.paid - payment.purchase.paidBack, "ltv", cohort, String(months), "revenue")
+                add(payment.purchase.paid - payment.purchase.refunded, "ltv", cohort, String(months), "revenue")
             }
         }
     }

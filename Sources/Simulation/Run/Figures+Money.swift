@@ -9,9 +9,9 @@ extension Figures {
             let month = Self.month(purchase.purchaseDate)
             add(1, "revenue", month, place, "payments")
             add(purchase.paid, "revenue", month, place, "gross")
-            guard let revocation = purchase.revocation else { continue }
-            add(purchase.paidBack, "revenue", month, place, "refunded")
-            add(purchase.paidBack, "revenue", Self.month(revocation.date), place, "refunded_here")
+            guard let refundedAt = purchase.refundedAt else { continue }
+            add(purchase.refunded, "revenue", month, place, "refunded")
+            add(purchase.refunded, "revenue", Self.month(refundedAt), place, "refunded_here")
         }
     }
 
@@ -48,19 +48,14 @@ extension Figures {
             ? "refunded" : !kept.isEmpty ? "converted" : isRunning ? "undecided" : "lost"
         add(1, "offers", key, outcome)
         add(Int64(max(kept.count - 1, 0)), "offers", key, "renewals")
-        add(discounted.map { $0.paid - $0.paidBack }.reduce(0, +), "offers", key, "offer_revenue")
-        add(standard.map { $0.paid - $0.paidBack }.reduce(0, +), "offers", key, "revenue")
+        add(discounted.map { $0.paid - $0.refunded }.reduce(0, +), "offers", key, "offer_revenue")
+        add(standard.map { $0.paid - $0.refunded }.reduce(0, +), "offers", key, "revenue")
     }
 }
 
 extension Purchase {
     /// Whether something was paid for it. A copy that a restore made is no payment.
     var isPayment: Bool { !isTrial && !isRestored && paid != 0 }
-
-    /// In thousandths of the currency's unit.
-    var paidBack: Int64 {
-        Figures.quotient(paid * Int64(revocation?.percentage ?? 0), 100_000)
-    }
 
     /// Whether its offer is another use than that of the purchase before.
     fileprivate func isOtherOffer(than previous: Purchase) -> Bool {
