@@ -48,7 +48,7 @@ struct GoogleInStepTests {
     @Test("subscriptions of both stores go on until an instant, and every answer about the time before it is right")
     func untilInstant() throws {
         let run = try Self.runWithGooglePlay([
-            "--store", "both", "--until", "2026-10-20", "--subscriptions", "\(TestScale.count(6, full: 60))",
+            "--store", "both", "--until", "2026-10-20", "--subscriptions", "\(TestScale.count(4, full: 60))",
         ])
 
         #expect(run.status == 0, "\(run.output)\(run.error)")
