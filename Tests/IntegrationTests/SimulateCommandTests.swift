@@ -33,8 +33,8 @@ struct SimulateCommandTests {
         let lossy = try ServerProcess.simulate(
             scenario + posting + comparing + ["--seed", "2", "--order", "reversed", "--lose", "0.3"])
         let untilNow = try ServerProcess.simulate(
-            ["--format", "v1", "--subscriptions", "20", "--seed", "5", "--order", "shuffled", "--until", "now"] + Self.app
-                + posting + comparing)
+            ["--format", "v1", "--subscriptions", "20", "--seed", "5", "--order", "shuffled", "--until", "now"]
+                + Self.app + posting + comparing)
         let unknown = try ServerProcess.simulate(
             ["--stories", "renewals", "--subscriptions", "2", "--seed", "3"] + Self.app + comparing)
         let rejected = try ServerProcess.simulate(
