@@ -97,9 +97,15 @@ struct SimulationFlags: ParsableArguments {
         }
     }
 
-    private func namedStories() throws -> [Story] { try named(Story.self, besides: PlayStory.self) }
+    private func namedStories() throws -> [Story] {
+        isMixed ? Story.amongOthers : try named(Story.self, besides: PlayStory.self)
+    }
 
-    private func namedPlayStories() throws -> [PlayStory] { try named(PlayStory.self, besides: Story.self) }
+    private func namedPlayStories() throws -> [PlayStory] {
+        isMixed ? PlayStory.amongOthers : try named(PlayStory.self, besides: Story.self)
+    }
+
+    private var isMixed: Bool { until != nil && stories == nil }
 
     /// The stories of one store. With both stores, each name may belong to one of them.
     private func named<Own, Other>(_: Own.Type, besides _: Other.Type) throws -> [Own]

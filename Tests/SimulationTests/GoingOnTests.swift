@@ -83,7 +83,8 @@ struct GoingOnTests {
     @Test("about six of a hundred subscriptions churn in a month")
     func churn() throws {
         var settings = Simulation.Settings(app: testApp)
-        settings.subscriptions = 500
+        settings.subscriptions = 600
+        settings.stories = Story.amongOthers
         settings.window = Self.window
         let figures = try #require(Simulation(settings)).figures.values
         var totals: [String: Int64] = [:]

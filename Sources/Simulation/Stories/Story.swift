@@ -54,6 +54,9 @@ package enum Story: String, Sendable, Hashable, CaseIterable {
     case graceEndedEarly = "grace-ended-early"
     case refundAtOnce = "refund-at-once"
 
+    /// All stories, each with two customers who only subscribe and renew, as most do.
+    package static let amongOthers: [Story] = allCases.flatMap { [$0, .renewals, .trialConversion] }
+
     /// The name on the command line.
     package var name: String { rawValue }
 

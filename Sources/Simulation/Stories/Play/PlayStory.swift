@@ -47,6 +47,9 @@ package enum PlayStory: String, Sendable, Hashable, CaseIterable {
     case accountOfEverybody = "account-of-everybody"
     case endedEarly = "ended-early"
 
+    /// All stories, each with two customers who only subscribe and renew, as most do.
+    package static let amongOthers: [PlayStory] = allCases.flatMap { [$0, .renewals, .trial] }
+
     /// The name on the command line.
     package var name: String { rawValue }
 
