@@ -253,9 +253,13 @@ struct PollerTests {
             #expect(held.asked == 0)
             #expect(held.nextDue == refused.nextDue)
             #expect(server.logs.text.components(separatedBy: "checks of a stream not made").count == 2)
+            let failing = try #require(poller.failing.first)
+            #expect(failing.work == "checks")
+            #expect(failing.environment == .production)
             _ = try await server.sql("alter table subledger.check_schedule drop constraint broken")
             clock.set(Self.hour(1).advanced(by: .seconds(300)))
             #expect(try await poller.round(at: clock.now).asked == 1)
+            #expect(poller.failing == [])
         }
     }
 

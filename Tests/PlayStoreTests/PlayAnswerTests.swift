@@ -46,6 +46,17 @@ struct PlayAnswerTests {
         }
         """
 
+    @Test("without an order in the item name it beside the items, unless a payment is open")
+    func orderOfAnswer() throws {
+        let old = Self.active.replacing(#""latestSuccessfulOrderId": "GPA.1","#, with: "")
+        let grace = old.replacing("STATE_ACTIVE", with: "STATE_IN_GRACE_PERIOD")
+
+        #expect(try snapshot(old).items.map(\.orderId) == ["GPA.1..0"])
+        #expect(try snapshot(old).items.map(\.isOrderUnknown) == [false])
+        #expect(try snapshot(grace).items.map(\.orderId) == [nil])
+        #expect(try snapshot(grace).items.map(\.isOrderUnknown) == [true])
+    }
+
     @Test("about an active subscription are read whole")
     func activeSubscription() throws {
         let stated = try statement(Self.active)

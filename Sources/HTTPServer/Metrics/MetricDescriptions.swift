@@ -115,6 +115,8 @@ enum MetricDescriptions {
             "Purchases that wait for Google's first answer. From 10,000 of an app on, further ones are refused.",
         "subledger_google_purchases_oldest_due_seconds":
             "How long the oldest purchase has been due to be asked about; 0 if none is.",
+        "subledger_failing_parts":
+            "Apps and streams whose part of a round fails, of the rounds that this process leads.",
         "subledger_google_order_audit_age_seconds":
             "How long ago the oldest of the apps' last comparisons of recent orders was made.",
         "subledger_google_order_refunds_found_total": "Orders whose refund only the daily comparison showed.",

@@ -22,12 +22,27 @@ extension PurchaseSnapshot {
             if let read = Item(subscriptionV2: &item) { items.append(read) }
             fields.add(item)
         }
+        readOrderOfAnswer(&fields)
         // An answer without an end gives nobody access.
         guard [.active, .inGracePeriod, .canceled].contains(self.state) else { return }
         if items.isEmpty {
             fields.note("lineItems", "is empty or missing, although the subscription is \(state)")
         } else if items.allSatisfy({ $0.expiryTime == nil }) {
             fields.note("lineItems", "have no expiryTime, although the subscription is \(state)")
+        }
+    }
+
+    /// Answers of before 2025, when items did not name their orders, name the newest one only. While nothing is owed, that one
+    /// was paid; in grace and on hold, and after that, it may be the one that failed.
+    private mutating func readOrderOfAnswer(_ fields: inout JSONFields) {
+        guard items.count == 1, items[0].orderId == nil, items[0].nextProductId == nil,
+            let order = fields.identifier("latestOrderId")
+        else { return }
+        let isEndedByChoice = state == .expired && cancelReason.map { $0 != .system } ?? false
+        if state == .active || state == .canceled || isEndedByChoice {
+            items[0].orderId = order
+        } else if state != .pending {
+            items[0].isOrderUnknown = true
         }
     }
 

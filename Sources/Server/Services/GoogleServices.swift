@@ -9,6 +9,9 @@ package struct GoogleServices {
     package let poller: PurchasePoller
     package let voids: VoidAudits
 
+    /// What fails of the work that this process leads.
+    var failing: [FailingPart] { poller.failing + voids.failing }
+
     /// - Parameter events: Hears of notifications, and is run by others; nil if rounds are made from outside.
     package init(
         apps: [GoogleApp], store: StoreServices, appender: Appender, database: Database, elector: Elector,

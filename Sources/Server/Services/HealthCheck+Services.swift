@@ -106,6 +106,22 @@ extension HealthCheck {
         }
     }
 
+    /// Checks whether each part of the work with the stores succeeds in which this process leads. A part that fails holds up
+    /// no other.
+    ///
+    /// - Returns: Nil if the process does no such work.
+    static func rounds(_ apple: PollerServices?, _ google: GoogleServices?) -> HealthCheck? {
+        guard apple != nil || google != nil else { return nil }
+        return HealthCheck(name: "rounds") {
+            let failing = (apple?.failing ?? []) + (google?.failing ?? [])
+            guard let first = failing.max(by: { $0.time < $1.time }) else { return .ok }
+            let place = first.environment.map { "\(first.app) in \($0.rawValue)" } ?? first.app
+            return .degraded(
+                "parts of rounds that fail: \(failing.count), first \(first.work) of \(place), "
+                    + "for \(first.time.components.seconds) s")
+        }
+    }
+
     /// Checks whether subscriptions are checked with the App Store when they are due. Late checks end no access.
     static func checks(_ poller: Poller) -> HealthCheck {
         HealthCheck(name: "checks") {

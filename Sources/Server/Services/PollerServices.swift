@@ -16,6 +16,9 @@ package struct PollerServices {
     /// The work that one process does, in rounds.
     var rounds: [LedRounds.Round] { [audits?.rounds, backfills?.rounds].compactMap(\.self) }
 
+    /// What fails of the work that this process leads.
+    var failing: [FailingPart] { poller.failing + (backfills?.failing ?? []) }
+
     /// - Parameters:
     ///   - verifier: Nil if no app has a key.
     ///   - auditWindows: See ``DeliveryAuditor``.

@@ -104,7 +104,8 @@ package struct Server {
             projector.map { .projection($0.projector) }, projector.map { .products($0.projector) },
             trees.map { .checkpoints($0) },
             poller.map { .checks($0.poller) }, google.map { .purchases($0.poller) },
-            outbound == nil ? nil : .leaders(elector), outbound.map { .endpoints($0.delivery) },
+            outbound == nil ? nil : .leaders(elector), .rounds(poller, google),
+            outbound.map { .endpoints($0.delivery) },
         ]
         var sources = receipts?.handIns ?? HandInSources()
         sources.purchases = handIns?.purchases

@@ -61,14 +61,14 @@ package final class PurchasePoller: Sendable {
         self.clock = clock
         self.metrics = metrics
         self.logger = logger
-        parts = RoundParts("purchases of an app not checked", logger: logger)
+        parts = RoundParts(.purchases, clock, factory: factory, logger: logger)
         asker = PurchaseAsker(
             client: client, queue: queue, appender: appender,
             news: NewsAppender(log: log, subscriptions: subscriptions, appender: appender),
             links: PurchaseLinks(log: log, links: links, clock: clock), clock: clock, random: random, metrics: metrics,
             logger: logger)
         intake = PurchaseIntake(
-            queue: queue, apps: names, parts: RoundParts("notifications of an app not taken in", logger: logger))
+            queue: queue, apps: names, parts: RoundParts(.intake, clock, factory: factory, logger: logger))
     }
 
     /// The questions that were due when they were last counted, whichever process asks them, if the oldest has been due for
@@ -80,6 +80,10 @@ package final class PurchasePoller: Sendable {
         }
         return latest.0
     }
+
+    /// The apps that this process cannot ask about, and the streams whose notifications it cannot take in, whatever the
+    /// reason, if it leads.
+    package var failing: [FailingPart] { [parts, intake.parts].flatMap { $0.failing(at: clock.now()) } }
 
     // MARK: Running
 
@@ -95,13 +99,15 @@ package final class PurchasePoller: Sendable {
         await withTaskGroup(of: Void.self) { group in
             group.addTask { await self.repeatRounds() }
             group.addTask {
-                await self.repeatedly("poller cannot use the database", every: Limits.leadInterval) {
+                await self.clock.repeating("lead of purchases not kept", every: Limits.leadInterval, self.logger) {
                     try await self.leadership.keep()
+                    return nil
                 }
             }
             group.addTask {
-                await self.repeatedly("due purchases not counted", every: Limits.backlogInterval) {
+                await self.clock.repeating("due purchases not counted", every: Limits.backlogInterval, self.logger) {
                     try await self.count(at: self.clock.date())
+                    return nil
                 }
             }
         }
@@ -138,23 +144,6 @@ package final class PurchasePoller: Sendable {
             // Many events at a time are taken in together.
             try? await clock.sleep(min(next, clock.now() + Limits.purchaseRoundPauseMin))
             await events.wait(mark, next)
-        }
-    }
-
-    private func repeatedly(
-        _ problem: Logger.Message, every interval: Duration, _ work: @Sendable () async throws -> Void
-    ) async {
-        var worked = true
-        while !Task.isCancelled {
-            do {
-                try await work()
-                worked = true
-            } catch {
-                // Repeated failures add nothing until the database is back. Errors contain nothing of the purchase.
-                if worked, !Task.isCancelled { logger.warning(problem, metadata: ["error": "\(error)"]) }
-                worked = false
-            }
-            try? await clock.sleep(clock.now() + interval)
         }
     }
 
@@ -205,7 +194,13 @@ package final class PurchasePoller: Sendable {
     }
 
     private func leads() async throws(ReadError) -> Bool {
-        try await leadership.lead([Self.everyApp]).contains(Self.everyApp)
+        guard try await leadership.lead([Self.everyApp]).contains(Self.everyApp) else {
+            // The leader reports what fails.
+            parts.keep([])
+            intake.parts.keep([])
+            return false
+        }
+        return true
     }
 
     /// When the next question can be asked that is due then; nil if none is planned.

@@ -50,8 +50,8 @@ package struct VoidAudits: Sendable {
         self.clock = clock
         started = clock.date()
         self.logger = logger
-        parts = RoundParts("voided purchases of an app not compared", logger: logger)
-        orderParts = RoundParts("orders of an app not compared", logger: logger)
+        parts = RoundParts(.voids, clock, factory: factory, logger: logger)
+        orderParts = RoundParts(.orders, clock, factory: factory, logger: logger)
         self.apps = apps.filter { $0.credentials != nil && $0.polling }
         let news = NewsAppender(log: log, subscriptions: subscriptions, appender: appender)
         orders = OrderAudit(
@@ -71,6 +71,9 @@ package struct VoidAudits: Sendable {
         orderAge.record(0)
     }
 
+    /// The apps whose purchases this process cannot compare, whatever the reason, if it leads.
+    package var failing: [FailingPart] { [parts, orderParts].flatMap { $0.failing(at: clock.now()) } }
+
     /// A comparison in progress is abandoned at the end, and made again later.
     package var rounds: LedRounds.Round {
         LedRounds.Round("voided purchases not compared", leadership, every: Limits.voidAuditPause) {
@@ -88,6 +91,7 @@ package struct VoidAudits: Sendable {
             age.record(0)
             open.record(0)
             orderAge.record(0)
+            for parts in [parts, orderParts] { parts.keep([]) }
             return []
         }
         var audits: [VoidLog.Audit] = []

@@ -2,6 +2,7 @@ import AppStore
 import Encoding
 import EventLog
 import Logging
+import Metrics
 import Synchronization
 
 /// Makes the checks of subscriptions that are due.
@@ -31,7 +32,7 @@ package final class Poller: Sendable {
     ///   - queue: With the rights of `subledger_poller`.
     package init(
         checker: Checker, apps: [App], queue: CheckQueue, leadership: StreamLeadership, clock: StoreClock,
-        logger: Logger
+        metrics factory: any MetricsFactory = MetricsSystem.factory, logger: Logger
     ) {
         self.checker = checker
         self.queue = queue
@@ -40,7 +41,7 @@ package final class Poller: Sendable {
         self.apps = Dictionary(apps.filter(\.isPolled).map { ($0.bundleId, $0) }) { $1 }
         self.clock = clock
         self.logger = logger
-        parts = RoundParts("checks of a stream not made", logger: logger)
+        parts = RoundParts(.checks, clock, factory: factory, logger: logger)
     }
 
     /// The checks that were due when they were last counted, whichever process makes them, if the oldest has been due for
@@ -53,6 +54,9 @@ package final class Poller: Sendable {
         return latest.backlog
     }
 
+    /// The streams whose checks this process leads and cannot make, whatever the reason.
+    package var failing: [FailingPart] { parts.failing(at: clock.now()) }
+
     // MARK: Running
 
     /// Runs until its task is cancelled. Failures are logged and repeated; none ends the run. Questions in flight are
@@ -60,50 +64,29 @@ package final class Poller: Sendable {
     package func run() async {
         progress.withLock { $0.runsSince = clock.now() }
         await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.repeatRounds() }
             group.addTask {
-                await self.repeatedly(every: Limits.leadInterval) {
-                    try await self.claims.keep()
-                    try await self.leadership.keep()
+                await self.clock.repeating("due checks not read", every: Limits.roundPauseMax, self.logger) {
+                    let round = try await self.round(at: self.clock.date())
+                    guard let nextDue = round.nextDue else { return nil }
+                    return min(
+                        Limits.roundPauseMax, max(Limits.roundPauseMin, self.clock.date().duration(to: nextDue)))
                 }
             }
             group.addTask {
-                await self.repeatedly(every: Limits.backlogInterval) { try await self.count(at: self.clock.date()) }
+                await self.clock.repeating("lead of checks not kept", every: Limits.leadInterval, self.logger) {
+                    try await self.claims.keep()
+                    try await self.leadership.keep()
+                    return nil
+                }
+            }
+            group.addTask {
+                await self.clock.repeating("due checks not counted", every: Limits.backlogInterval, self.logger) {
+                    try await self.count(at: self.clock.date())
+                    return nil
+                }
             }
         }
         await leadership.release()
-    }
-
-    private func repeatRounds() async {
-        var couldPoll = true
-        while !Task.isCancelled {
-            var pause = Limits.roundPauseMax
-            do {
-                let round = try await round(at: clock.date())
-                if let nextDue = round.nextDue {
-                    pause = min(pause, max(Limits.roundPauseMin, clock.date().duration(to: nextDue)))
-                }
-                couldPoll = true
-            } catch {
-                // Repeated failures add nothing until the database is back.
-                if couldPoll, !Task.isCancelled {
-                    logger.warning("due checks not read", metadata: ["error": "\(error)"])
-                }
-                couldPoll = false
-            }
-            try? await clock.sleep(clock.now() + pause)
-        }
-    }
-
-    private func repeatedly(every interval: Duration, _ work: @Sendable () async throws -> Void) async {
-        while !Task.isCancelled {
-            do {
-                try await work()
-            } catch {
-                logger.debug("poller cannot use the database", metadata: ["error": "\(error)"])
-            }
-            try? await clock.sleep(clock.now() + interval)
-        }
     }
 
     /// Counts the checks that are due.
@@ -137,6 +120,7 @@ package final class Poller: Sendable {
         let streams = try await streams()
         let ids = try await leadership.lead(streams.map(\.id))
         let led = streams.filter { ids.contains($0.id) }
+        parts.keep(led.map { .init($0.key) })
         let asked = try await withThrowingTaskGroup(of: Int.self) { group in
             var waiting = led[...]
             for stream in waiting.prefix(Limits.polledStreamsMax) {

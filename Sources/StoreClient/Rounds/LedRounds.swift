@@ -53,7 +53,14 @@ package struct LedRounds: Sendable {
     /// run.
     package func run() async {
         await withTaskGroup(of: Void.self) { group in
-            for round in rounds { group.addTask { await self.repeatedly(make: round) } }
+            for round in rounds {
+                group.addTask {
+                    await clock.repeating(round.problem, every: round.pause, logger) {
+                        try await round.work()
+                        return nil
+                    }
+                }
+            }
             group.addTask {
                 while !Task.isCancelled {
                     // A round that finds the database away reports it.
@@ -63,20 +70,5 @@ package struct LedRounds: Sendable {
             }
         }
         for round in rounds { await round.leadership.release() }
-    }
-
-    private func repeatedly(make round: Round) async {
-        var isWorking = true
-        while !Task.isCancelled {
-            do {
-                try await round.work()
-                isWorking = true
-            } catch {
-                // Repeated failures add nothing until the database is back. Errors contain nothing of what is asked about.
-                if isWorking, !Task.isCancelled { logger.warning(round.problem, metadata: ["error": "\(error)"]) }
-                isWorking = false
-            }
-            try? await clock.sleep(clock.now() + round.pause)
-        }
     }
 }

@@ -1,11 +1,38 @@
 import EventLog
 import Logging
+import Metrics
 import Subscriptions
 import Synchronization
 
-/// The parts of a round, one for each app or stream. What fails for one of them holds up no other, and is logged once until it
-/// works again.
+/// A part of a led round that has failed at every attempt for a while.
+package struct FailingPart: Sendable, Hashable {
+    /// What is not done: `checks`, `purchases`, `notifications`, `voids`, `orders` or `histories`.
+    package let work: String
+    package let app: String
+    package let environment: Environment?
+    package let time: Duration
+}
+
+/// The parts of a round, one for each app or stream. What fails for one of them holds up no other. It is logged once until it
+/// works again, counted, and known to the health check.
 final class RoundParts: Sendable {
+    /// What is made for each part.
+    enum Work: String, CaseIterable {
+        case checks, purchases, voids, orders, histories
+        case intake = "notifications"
+
+        fileprivate var problem: Logger.Message {
+            switch self {
+            case .checks: "checks of a stream not made"
+            case .purchases: "purchases of an app not checked"
+            case .intake: "notifications of an app not taken in"
+            case .voids: "voided purchases of an app not compared"
+            case .orders: "orders of an app not compared"
+            case .histories: "histories of a stream not read"
+            }
+        }
+    }
+
     /// An app, or a stream of it.
     struct Part: Sendable, Hashable {
         let app: String
@@ -28,14 +55,39 @@ final class RoundParts: Sendable {
         }
     }
 
-    private let problem: Logger.Message
+    private let work: Work
+    private let clock: @Sendable () -> ContinuousClock.Instant
+    private let gauge: Gauge
     private let logger: Logger
-    private let failing = Mutex<Set<Part>>([])
+    /// Since when each part has failed.
+    private let failing = Mutex<[Part: ContinuousClock.Instant]>([:])
 
-    /// - Parameter problem: The log line about a part that fails.
-    init(_ problem: Logger.Message, logger: Logger) {
-        self.problem = problem
+    init(_ work: Work, _ clock: StoreClock, factory: any MetricsFactory, logger: Logger) {
+        self.work = work
+        self.clock = clock.now
         self.logger = logger
+        gauge = Gauge(label: "subledger_failing_parts", dimensions: [("work", work.rawValue)], factory: factory)
+        gauge.record(0)
+    }
+
+    /// The parts that failed when they were last made.
+    func failing(at now: ContinuousClock.Instant) -> [FailingPart] {
+        failing.withLock { $0 }.map { part, since in
+            FailingPart(work: work.rawValue, app: part.app, environment: part.environment, time: now - since)
+        }
+    }
+
+    /// Forgets the failures of other parts: another process makes those now, and reports them.
+    func keep(_ parts: [Part]) {
+        change { failing in failing = failing.filter { parts.contains($0.key) } }
+    }
+
+    private func change<Value: Sendable>(_ body: (inout [Part: ContinuousClock.Instant]) -> Value) -> Value {
+        failing.withLock { failing in
+            let value = body(&failing)
+            gauge.record(failing.count)
+            return value
+        }
     }
 
     /// Makes a part. Errors contain nothing of what is asked about.
@@ -46,14 +98,15 @@ final class RoundParts: Sendable {
     func make<Value: Sendable>(_ part: Part, _ work: () async throws -> Value) async throws -> Value? {
         do {
             let value = try await work()
-            _ = failing.withLock { $0.remove(part) }
+            if failing.withLock({ $0[part] }) != nil { change { $0[part] = nil } }
             return value
         } catch {
             guard !error.isOfDatabase else { throw error }
-            guard !Task.isCancelled, failing.withLock({ $0.insert(part).inserted }) else { return nil }
+            guard !Task.isCancelled, failing.withLock({ $0[part] }) == nil else { return nil }
+            change { $0[part] = clock() }
             var detail = "\(error)"
             if case .damaged(let found) = error as? ReadError { detail = found }
-            logger.warning(problem, metadata: part.metadata.merging(["error": "\(detail)"]) { $1 })
+            logger.warning(self.work.problem, metadata: part.metadata.merging(["error": "\(detail)"]) { $1 })
             return nil
         }
     }

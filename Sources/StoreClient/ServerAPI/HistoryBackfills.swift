@@ -46,9 +46,12 @@ package final class HistoryBackfills: Sendable {
         self.apps = apps.filter { $0.polling && $0.serverAPIKey != nil }
         self.clock = clock
         self.logger = logger
-        parts = RoundParts("histories of a stream not read", logger: logger)
+        parts = RoundParts(.histories, clock, factory: factory, logger: logger)
         metrics = BackfillMetrics(apps: self.apps.map(\.bundleId), factory: factory)
     }
+
+    /// The streams whose histories this process cannot read, whatever the reason, if it leads.
+    package var failing: [FailingPart] { parts.failing(at: clock.now()) }
 
     /// An account that is being read is abandoned at the end, and read again later.
     package var rounds: LedRounds.Round {
@@ -70,7 +73,10 @@ package final class HistoryBackfills: Sendable {
         var read = 0
         // A stream with many events does not hold up the others.
         while !open.isEmpty, !Task.isCancelled {
-            guard try await leadership.lead([Self.everyStream]).contains(Self.everyStream) else { break }
+            guard try await leadership.lead([Self.everyStream]).contains(Self.everyStream) else {
+                parts.keep([])
+                break
+            }
             var rest: [(App, Environment)] = []
             for (app, environment) in open {
                 let stream = StreamKey(app: app.bundleId, environment: environment)

@@ -386,7 +386,7 @@ extension PurchaseHistory {
         setPrice(of: &transaction, orderId: period.orderId, productId: item.productId)
         guard transaction.price == nil else { return }
         // Without an order, such as by a promotion code, nothing was paid, whatever the list price is.
-        if phase == "FREE_TRIAL" || period.orderId == nil {
+        if phase == "FREE_TRIAL" || (period.orderId == nil && !item.isOrderUnknown) {
             transaction.price = 0
             transaction.currency = item.currency
         } else if phase == "BASE_PRICE" || (phase == nil && item.offerId == nil) {

@@ -96,6 +96,8 @@ package struct PurchaseSnapshot: Sendable, Hashable {
         package var expiryTime: Instant?
         /// The order that paid for the item last; nil for promotions and deferred items.
         package var orderId: String?
+        /// True if the answer does not say which order paid for the item: it names one beside the items, which may not be paid.
+        package var isOrderUnknown = false
         /// Nil for one-time products and for items that do not renew by themselves.
         package var isAutoRenewing: Bool?
         /// True for a plan that the customer tops up.
@@ -195,6 +197,7 @@ extension PurchaseSnapshot.Item {
         writer.member("offerId", offerId)
         writer.member("expiryTime", expiryTime)
         writer.member("orderId", orderId)
+        writer.member("orderUnknown", isOrderUnknown ? true : nil)
         writer.member("autoRenewing", isAutoRenewing)
         writer.member("prepaid", isPrepaid ? true : nil)
         writer.member("price", price)
@@ -221,6 +224,7 @@ extension PurchaseSnapshot.Item {
         offerId = json.string("offerId")
         expiryTime = try json.instant("expiryTime")
         orderId = json.string("orderId")
+        isOrderUnknown = json.bool("orderUnknown") ?? false
         isAutoRenewing = json.bool("autoRenewing")
         isPrepaid = json.bool("prepaid") ?? false
         price = json["price"]?.int64
