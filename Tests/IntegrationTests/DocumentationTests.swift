@@ -43,7 +43,7 @@ struct DocumentationTests {
         "OperatorWrites": [
             "subledger extend", "subledger extend", "subledger account-token", "subledger grant", "curl -s -X POST",
         ],
-        "Simulator": ["store-simulator --in-step"],
+        "Simulator": ["store-simulator --in-step", "store-simulator --in-step"],
         "OpenProof": ["subledger witness"],
         "Conformance": ["deploy/conformance", "deploy/conformance --write-setup"],
         "ClientProtocol": ["deploy/client-conformance"],
