@@ -483,62 +483,6 @@ struct ReportTests {
     }
 
     @Test(
-        "with 30 percent of notifications lost and asked again, the reports of both stores leave nothing unexplained")
-    func asked() async throws {
-        try await withLedger { ledger in
-            try FileManager.default.createDirectory(atPath: ledger.folder, withIntermediateDirectories: true)
-            // The server of a run in step may have another account.
-            try FileManager.default.setAttributes([.posixPermissions: 0o777], ofItemAtPath: ledger.folder)
-            let stories = [
-                "--store", "both", "--environment", "production", "--apple-id", "1234567890", "--seed", "11",
-                "--subscriptions", "\(TestScale.count(8, full: 40))", "--stories",
-                "renewals,trial-conversion,refund-of-old-period,refund-of-current-period,prorated-refund,upgrade,"
-                    + "one-time-purchase,introductory-price,refund-by-amount,refund-of-older,add-ons,promotion",
-            ]
-            let late = "\(ledger.folder)/late"
-            let run = try ServerProcess.simulate(
-                stories + [
-                    "--in-step", "--by-api", "--lose", "0.3", "--order", "shuffled", "--duplicate", "0.1",
-                    "--settle-days", "3", "--write-reports", late, "--database-url",
-                    try #require(ledger.database.environment()["SUBLEDGER_DATABASE_URL"]),
-                ], limit: 300)
-            #expect(run.status == 0, "\(run.output)\(run.error)")
-            #expect(run.output.contains(/audited \d+ notifications of \d+ days: \d+ arrived, [1-9]\d* fetched/))
-            #expect(try ledger.run(["import"] + Self.files(late)).status == 0)
-            let kinds = try await ledger.database.lines(
-                "select concat_ws(' ', kind, event) from analyst.store_report_rows group by kind, event order by 1")
-            #expect(
-                kinds == [
-                    "apple_finance_detail refund", "apple_finance_detail sale", "apple_sales partial_refund",
-                    "apple_sales refund", "apple_sales sale", "google_earnings Charge", "google_earnings Charge refund",
-                    "google_sales refund", "google_sales sale",
-                ])
-
-            let explained = try ledger.differences()
-            #expect(explained.contains { $0.hasSuffix(" settled_later") })
-            #expect(
-                explained.allSatisfy { difference in
-                    ["settled_later", "neighbouring_day", "not_reported_yet"].contains {
-                        difference.hasSuffix(" \($0)")
-                    }
-                }, "\(explained)")
-
-            // The same, with everything on its day.
-            try await ledger.database.script("truncate subledger.store_report, subledger.store_report_row")
-            let prompt = "\(ledger.folder)/prompt"
-            let written = try ServerProcess.simulate(stories + ["--write-reports", prompt])
-            #expect(written.status == 0, "\(written.error)")
-            #expect(try ledger.run(["import"] + Self.files(prompt)).status == 0)
-            let differences = try ledger.differences()
-            #expect(differences == [])
-        }
-    }
-
-    private static func files(_ folder: String) throws -> [String] {
-        try FileManager.default.contentsOfDirectory(atPath: folder).sorted().map { "\(folder)/\($0)" }
-    }
-
-    @Test(
         "reports of both stores are imported as they are downloaded, once, and a newer file of the name replaces them")
     func samples() async throws {
         try await withLedger { ledger in
