@@ -178,6 +178,9 @@ package final class PurchasePoller: Sendable {
         _ = try await intake.takeIn()
         let polls = try await withThrowingTaskGroup(of: Poll.self) { group in
             for app in apps {
+                // What is not tried has not succeeded.
+                let latest = max(now, clock.date())
+                guard PurchaseRank.allCases.contains(where: { heldUntil(app, $0, at: latest) == nil }) else { continue }
                 group.addTask {
                     let poll = try await self.parts.make(.init(app.packageName)) { try await self.poll(app, at: now) }
                     if let poll { return poll }

@@ -142,6 +142,8 @@ package final class Poller: Sendable {
 
     /// As ``poll(_:at:)``, and leaves the stream alone for a while if that fails for a reason of the stream.
     private func pollAlone(_ stream: CheckQueue.PolledStream, at now: Instant) async throws -> Int {
+        // What is not tried has not succeeded.
+        guard !holds.isHeld(stream.id, at: now) else { return 0 }
         if let asked = try await parts.make(.init(stream.key), { try await poll(stream, at: now) }) { return asked }
         holds.hold(stream.id, until: now.advanced(by: Limits.brokenCheckPause))
         return 0

@@ -80,6 +80,9 @@ package final class HistoryBackfills: Sendable {
             var rest: [(App, Environment)] = []
             for (app, environment) in open {
                 let stream = StreamKey(app: app.bundleId, environment: environment)
+                let heldUntil = held.withLock { $0[stream] }
+                // What is not tried has not succeeded.
+                guard heldUntil ?? clock.date() <= clock.date() else { continue }
                 guard let step = try await parts.make(.init(stream), { try await step(stream, app) }) else {
                     held.withLock { $0[stream] = clock.date().advanced(by: Limits.unavailablePause) }
                     continue
@@ -93,8 +96,6 @@ package final class HistoryBackfills: Sendable {
     }
 
     private func step(_ stream: StreamKey, _ app: App) async throws -> (read: Int, hasMore: Bool) {
-        let heldUntil = held.withLock { $0[stream] }
-        guard heldUntil ?? clock.date() <= clock.date() else { return (0, false) }
         guard let batch = try await log.next(in: stream) else {
             metrics.note(waiting: 0, in: stream)
             return (0, false)
