@@ -83,7 +83,8 @@ struct StormRun: Sendable {
     func hostileStorm(for duration: Duration, fillsQueue: Bool) async {
         let mischief = Task { await Mischief(sender: sender, report: report, seed: seed).run() }
         let readers = Task { await HostileReaders(database: database, report: report, fillsQueue: fillsQueue).run() }
-        let customers = HostileCustomers(servers: servers, client: sender.client, report: report)
+        let customers = HostileCustomers(
+            servers: servers, client: sender.client, report: report, fillsQueue: fillsQueue)
         let flood = Task { await customers.run(seed: seed) }
         let sending = Task { await sender.sendAll(over: duration) }
         let handing = Task { await receipts.run(over: duration, sender, seed: seed) }
