@@ -8,11 +8,17 @@ import Testing
 
 @Suite("The analyst views agree with the simulator's figures")
 struct AnalystTests {
+    /// The number of stories; SUBLEDGER_TEST_SUBSCRIPTIONS sets a larger one.
+    private static let subscriptions =
+        ProcessInfo.processInfo.environment["SUBLEDGER_TEST_SUBSCRIPTIONS"].flatMap { Int($0) } ?? 84
+
     @Test(
         "the views return every figure of every story, shuffled and repeated; late refunds change past figures",
-        .timeLimit(.minutes(5)), arguments: [Simulation.Format.v2, .both])
+        .timeLimit(.minutes(subscriptions > 84 ? 60 : 5)), arguments: [Simulation.Format.v2, .both])
     func figures(_ format: Simulation.Format) async throws {
-        let simulation = try #require(AnalystLog.simulation(seed: TestSeed.value, subscriptions: 84, format: format))
+        let simulation = try #require(
+            AnalystLog.simulation(
+                seed: TestSeed.value, subscriptions: Self.subscriptions, format: format))
         let right = simulation.figures.values
         let refunds = simulation.deliveries.filter {
             $0.notification.version2?.type == "REFUND" || $0.notification.version1 == "CANCEL"
