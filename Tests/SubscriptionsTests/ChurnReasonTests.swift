@@ -89,6 +89,31 @@ struct ChurnReasonTests {
         #expect(Subscription(arriving: told).lastReportingPeriod?.churnReason == .inferred(.unknown))
     }
 
+    @Test("a failure that was recovered is not the reason either if grace ends with the payment")
+    func recoveredInFebruary() {
+        let on = intention(autoRenew: true)
+        let failed = intention(autoRenew: true) {
+            $0.isInBillingRetryPeriod = true
+            $0.gracePeriodExpiresDate = day("2018-03-08")
+        }
+        let rows = [
+            row("1000000000000001", "2018-01-08", "2018-02-08"), row("1000000000000002", "2018-02-08", "2018-03-08"),
+            row("1000000000000003", "2018-04-08", "2018-05-08"),
+        ]
+        let told = [
+            Told("2018-01-08", [rows[0]], [on]), Told("2018-02-08", [rows[0]], [failed]),
+            Told("2018-02-13", Array(rows[..<2]), [on]),
+        ]
+
+        for arrival in Arrival.allCases {
+            let last = Subscription(arriving: arrival.arrange(told)).lastReportingPeriod
+            let again = arrival.arrange(told + [Told("2018-04-08", rows, [on])])
+            #expect(last?.churnReason == .inferred(.unknown))
+            #expect(last?.payerState == .paying)
+            #expect(Self.lapses(again) == [Lapse(at: day("2018-03-08"), reason: .inferred(.unknown))])
+        }
+    }
+
     @Test("a refund of the rest of a period is the reason, whatever the intent")
     func refundedInPart() {
         let example = MagazineExample()

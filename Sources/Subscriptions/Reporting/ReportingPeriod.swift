@@ -91,8 +91,11 @@ package struct ReportingPeriod: Sendable, Hashable {
         return left.transactionId.utf8.lexicographicallyPrecedes(right.transactionId.utf8)
     }
 
+    /// Of two that end together, access ends with what was paid for: the payment of February may end with the grace of 28 days
+    /// in which it was made.
     fileprivate static func endsEarlier(_ left: AccessPeriod, _ right: AccessPeriod) -> Bool {
-        left.end == right.end ? isOrdered(left, right) : left.end < right.end
+        if left.end != right.end { return left.end < right.end }
+        return (left.cause == .grace) == (right.cause == .grace) ? isOrdered(left, right) : left.cause == .grace
     }
 
     fileprivate mutating func state(_ transaction: borrowing Transaction) {
@@ -284,7 +287,9 @@ extension Subscription {
             let end = max(previousEnd ?? period.end, period.end)
             // An add-on ends with its plan.
             let endsWithPlan = joined != nil && row.isAddOn && ordered[ending].end == end
-            if period.end == end, !endsWithPlan { ending = index }
+            let endsWithPayment =
+                period.cause == .grace && ordered[ending].end == end && ordered[ending].cause != .grace
+            if period.end == end, !endsWithPlan, !endsWithPayment { ending = index }
             let following = index + 1 < ordered.count ? ordered[index + 1].start : nil
             if isRefunded || period.cause == .grace, let following, following < period.end {
                 next.effectiveEnd = following
