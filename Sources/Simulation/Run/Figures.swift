@@ -136,16 +136,16 @@ extension Figures {
             add(1, "mrr", Self.day(day), currency, "subscriptions")
             let mix = "\(Self.day(day)) \(purchase.product.id) \(subscription.customer.storefront.country)"
             add(1, "plan_mix", mix, currency, "subscriptions")
-            for payment in subscription.payments(ofPeriodOf: purchase, at: day) {
-                add(Self.monthly(payment), "mrr", Self.day(day), currency, "mrr")
-                add(Self.monthly(payment), "plan_mix", mix, currency, "mrr")
-            }
+            // What was bought within the period adds to its price, which is rounded once.
+            let paid = subscription.payments(ofPeriodOf: purchase, at: day).reduce(0) { $0 + $1.paid }
+            add(Self.monthly(purchase, paid: paid), "mrr", Self.day(day), currency, "mrr")
+            add(Self.monthly(purchase, paid: paid), "plan_mix", mix, currency, "mrr")
         }
     }
 
-    /// The monthly price of the purchase.
-    private static func monthly(_ purchase: Purchase) -> Int64 {
-        let paid: CalendarDuration? =
+    /// The monthly price of the period of a purchase.
+    private static func monthly(_ purchase: Purchase, paid: Int64) -> Int64 {
+        let covered: CalendarDuration? =
             if let offer = purchase.offer, offer.discountType == "PAY_UP_FRONT" {
                 offer.period
             } else if purchase.billingPlan == .monthly {
@@ -153,10 +153,10 @@ extension Figures {
             } else {
                 purchase.product.duration
             }
-        guard let length = paid else { return 0 }
-        if length.months > 0 { return quotient(purchase.paid, Int64(length.months)) }
+        guard let length = covered else { return 0 }
+        if length.months > 0 { return quotient(paid, Int64(length.months)) }
         // A year has 52 weeks.
-        return quotient(purchase.paid * 52 * 7, 12 * Int64(length.days))
+        return quotient(paid * 52 * 7, 12 * Int64(length.days))
     }
 
     /// The quotient, rounded to the nearest integer, halves up.
