@@ -7,7 +7,7 @@ struct ChangeFeedTests {
     private static let path = "/changes?app=\(V1Body.app)"
     /// The number of notifications to send; SUBLEDGER_TEST_NOTIFICATIONS sets a larger one.
     private static let notifications =
-        ProcessInfo.processInfo.environment["SUBLEDGER_TEST_NOTIFICATIONS"].flatMap { Int($0) } ?? 1000
+        TestScale.number("SUBLEDGER_TEST_NOTIFICATIONS", 1000)
 
     /// A reader that stores its cursor after processing changes, and is killed repeatedly.
     private struct Reader {

@@ -8,13 +8,13 @@ import Testing
 
 @Suite("The analyst views agree with the simulator's figures")
 struct AnalystTests {
+    private static let usual = 84
     /// The number of stories; SUBLEDGER_TEST_SUBSCRIPTIONS sets a larger one.
-    private static let subscriptions =
-        ProcessInfo.processInfo.environment["SUBLEDGER_TEST_SUBSCRIPTIONS"].flatMap { Int($0) } ?? 84
+    private static let subscriptions = TestScale.number("SUBLEDGER_TEST_SUBSCRIPTIONS", usual)
 
     @Test(
         "the views return every figure of every story, shuffled and repeated; late refunds change past figures",
-        .timeLimit(.minutes(subscriptions > 84 ? 60 : 5)), arguments: [Simulation.Format.v2, .both])
+        .timeLimit(.minutes(subscriptions > usual ? 60 : 5)), arguments: [Simulation.Format.v2, .both])
     func figures(_ format: Simulation.Format) async throws {
         let simulation = try #require(
             AnalystLog.simulation(

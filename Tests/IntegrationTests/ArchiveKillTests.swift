@@ -9,7 +9,7 @@ import Testing
 @Suite("An archive, a restoration and an erasure that are killed lose no body and keep none that was erased")
 struct ArchiveKillTests {
     /// The number of kills; SUBLEDGER_TEST_KILLS sets a larger one.
-    private static let kills = ProcessInfo.processInfo.environment["SUBLEDGER_TEST_KILLS"].flatMap { Int($0) } ?? 6
+    private static let kills = TestScale.number("SUBLEDGER_TEST_KILLS", 6)
 
     /// Counts the steps, and ends the work at one of them.
     private final class Killer: Sendable {

@@ -11,7 +11,7 @@ import Testing
 @Suite("An export contains exactly what the database contains")
 struct ExportTests {
     /// The number of kills; SUBLEDGER_TEST_KILLS sets a larger one.
-    private static let kills = ProcessInfo.processInfo.environment["SUBLEDGER_TEST_KILLS"].flatMap { Int($0) } ?? 12
+    private static let kills = TestScale.number("SUBLEDGER_TEST_KILLS", 12)
 
     /// A database with a log, and a folder for exports.
     private struct Warehouse {

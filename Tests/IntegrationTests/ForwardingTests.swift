@@ -13,7 +13,7 @@ import Testing
 @Suite("Notifications are passed on as the store sent them")
 struct ForwardingTests {
     /// The least number of bodies; SUBLEDGER_TEST_BODIES sets a larger one.
-    private static let bodies = ProcessInfo.processInfo.environment["SUBLEDGER_TEST_BODIES"].flatMap { Int($0) } ?? 30
+    private static let bodies = TestScale.number("SUBLEDGER_TEST_BODIES", 30)
 
     /// Every story of the simulator, in both versions, shuffled and repeated.
     @Test("every body arrives byte for byte as it is stored, and in order of positions for each subscription")

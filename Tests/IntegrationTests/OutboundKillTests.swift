@@ -7,7 +7,7 @@ import Testing
 @Suite("Webhooks survive kills of the server that delivers, of the database and of the receiver")
 struct OutboundKillTests {
     /// The number of kills; SUBLEDGER_TEST_KILLS sets a larger one.
-    private static let kills = ProcessInfo.processInfo.environment["SUBLEDGER_TEST_KILLS"].flatMap { Int($0) } ?? 6
+    private static let kills = TestScale.number("SUBLEDGER_TEST_KILLS", 6)
     /// Changes that are published before each kill.
     private static let changes = 200
     private static let path = "/hook"

@@ -7,10 +7,6 @@ import Testing
 
 @Suite("Endpoints that are many, away for long or not who they say they are")
 struct OutboundLoadTests {
-    private static func count(_ name: String, _ usual: Int) -> Int {
-        ProcessInfo.processInfo.environment[name].flatMap { Int($0) } ?? usual
-    }
-
     enum Presented: String, CaseIterable, CustomTestStringConvertible {
         case right
         case unknownIssuer = "unknown issuer"
@@ -58,7 +54,7 @@ struct OutboundLoadTests {
     @Test(
         "many endpoints of which most fail use few statements and little memory, and another one is as quick as alone")
     func many() async throws {
-        let count = Self.count("SUBLEDGER_TEST_ENDPOINTS", 30)
+        let count = TestScale.number("SUBLEDGER_TEST_ENDPOINTS", 30)
         let (changes, rounds) = (20, 4)
         try await OutboundBundle.with(endpoint: false) { bundle in
             let paths = ["/down", "/hang", "/up"]
@@ -147,7 +143,7 @@ struct OutboundLoadTests {
     /// SUBLEDGER_TEST_WAITING sets another number of changes.
     @Test("an endpoint that was away for a week gets everything that it missed, in order, and memory stays bounded")
     func away() async throws {
-        let count = Self.count("SUBLEDGER_TEST_WAITING", 3000)
+        let count = TestScale.number("SUBLEDGER_TEST_WAITING", 3000)
         let subscriptions = 700
         struct Arrived {
             var seen: [Bool]

@@ -8,4 +8,9 @@ package enum TestScale {
 
     /// A number of repetitions: of the normal run, and in full.
     package static func count(_ normal: Int, full: Int) -> Int { isFull ? full : normal }
+
+    /// The number that a variable of the environment sets, or the usual one.
+    package static func number(_ variable: String, _ usual: Int) -> Int {
+        ProcessInfo.processInfo.environment[variable].flatMap { Int($0) } ?? usual
+    }
 }

@@ -7,17 +7,13 @@ extension Draw {
     private static let purchasesMax = 50
     /// An event is in the books at most this long after it is due.
     private static let lagMilliseconds: Int64 = 60_000
-    /// About half of the stories end access.
-    private static let storiesPerEnd = 2.0
-    /// How often a subscription that ends is not cancelled but cannot be charged, in percent.
-    private static let billingPercent = 25
 
     /// Lets a new subscription renew before its story, if subscriptions go on: for months, or not at all.
     ///
     /// - Returns: Whether the story begins before the end of the window.
     mutating func renewsUntilStory(_ life: inout SubscriptionLife) -> Bool {
         guard window.goesOn, !isCompressed, life.current.offer == nil else { return true }
-        while life.purchases.count < Self.purchasesMax, !isLeft(life, Self.storiesPerEnd) {
+        while life.purchases.count < Self.purchasesMax, !isLeft(life, StoryWindow.storiesPerEnd) {
             guard isInWindow(life.expiry) else { return false }
             renew(&life, 1...1)
         }
@@ -48,7 +44,7 @@ extension Draw {
     /// Ends a subscription with the current period, as far as the window contains it.
     private mutating func leave(_ life: inout SubscriptionLife) {
         let given = life.expiry.advanced(byMilliseconds: life.retryDays * Self.dayMilliseconds)
-        if random.chance(Self.billingPercent), isInWindow(given) {
+        if random.chance(StoryWindow.billingPercent), isInWindow(given) {
             life.failToRenew()
             return life.giveUp()
         }

@@ -39,6 +39,11 @@ package struct StoryWindow: Sendable, Hashable {
 
     package var goesOn: Bool { churn != nil }
 
+    /// About half of the stories end access.
+    static let storiesPerEnd = 2.0
+    /// How often a subscription that ends is not cancelled but cannot be charged, in percent.
+    static let billingPercent = 25
+
     /// The days after the start in which a story may begin.
     ///
     /// - Parameter days: Those in a window in which every story ends.

@@ -53,13 +53,18 @@ final class OrderAudit: Sendable {
         [recorded, progress.withLock { $0[app.packageName]?.comparedAt }].compactMap(\.self).max()
     }
 
-    /// Makes the comparison of an app if it is due.
+    /// Whether the last comparison of an app failed a short while ago, so that none is tried.
+    func isHeld(_ app: GoogleApp, at now: Instant) -> Bool {
+        progress.withLock { $0[app.packageName]?.heldUntil ?? .earliest } > now
+    }
+
+    /// Makes the comparison of an app if it is due and not held.
     ///
     /// - Throws: ``ReadError``, ``AppendError``. Like a comparison that is not complete, it is made again soon.
     func round(_ app: GoogleApp, recorded: Instant?, at now: Instant) async throws {
         let last = comparedAt(app, recorded: recorded)
         if let last, last.duration(to: now) < Limits.voidAuditInterval { return }
-        guard progress.withLock({ $0[app.packageName]?.heldUntil ?? .earliest }) <= now else { return }
+        guard !isHeld(app, at: now) else { return }
         do {
             guard try await compare(app, at: now) else { return noteFailure(app, at: now) }
             progress.withLock { $0[app.packageName] = Progress(comparedAt: now) }

@@ -110,8 +110,11 @@ package struct VoidAudits: Sendable {
                 }
             }
             oldest = max(oldest, (last?.auditedAt ?? started).duration(to: now))
-            try await orderParts.make(.init(app.packageName)) {
-                try await orders.round(app, recorded: last?.ordersComparedAt, at: now)
+            // What is not tried has not succeeded.
+            if !orders.isHeld(app, at: now) {
+                try await orderParts.make(.init(app.packageName)) {
+                    try await orders.round(app, recorded: last?.ordersComparedAt, at: now)
+                }
             }
             let comparedAt = orders.comparedAt(app, recorded: last?.ordersComparedAt) ?? started
             oldestOrders = max(oldestOrders, comparedAt.duration(to: now))

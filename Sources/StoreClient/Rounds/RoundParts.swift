@@ -82,11 +82,10 @@ final class RoundParts: Sendable {
         change { failing in failing = failing.filter { parts.contains($0.key) } }
     }
 
-    private func change<Value: Sendable>(_ body: (inout [Part: ContinuousClock.Instant]) -> Value) -> Value {
+    private func change(_ body: (inout [Part: ContinuousClock.Instant]) -> Void) {
         failing.withLock { failing in
-            let value = body(&failing)
+            body(&failing)
             gauge.record(failing.count)
-            return value
         }
     }
 

@@ -160,9 +160,10 @@ struct ReportLayout {
             row.amount = sign * abs(units * (try field.number("customer price")))
             row.proceeds = sign * abs(units * (try field.number("developer proceeds")))
             row.proceedsCurrency = field["proceeds currency"]
-        case .appleFinancial:
-            row.day = try field.day("end date")
-            row.productId = field["vendor identifier"]
+        case .appleFinancial, .appleFinanceDetail:
+            let isDetail = kind == .appleFinanceDetail
+            row.day = try field.day(isDetail ? "transaction date" : "end date")
+            row.productId = field[isDetail ? "sku" : "vendor identifier"]
             row.appleId = field["apple identifier"]
             row.country = field["country of sale"]
             row.currency = field["customer currency"]
@@ -171,20 +172,8 @@ struct ReportLayout {
             row.amount = units * abs(try field.number("customer price"))
             row.proceeds = try field.number("extended partner share")
             row.proceedsCurrency = field["partner share currency"]
-            row.event = (field["sales or return"] ?? field["sale or return"])?.uppercased() == "R" ? "refund" : "sale"
-        case .appleFinanceDetail:
-            row.day = try field.day("transaction date")
-            row.productId = field["sku"]
-            row.appleId = field["apple identifier"]
-            row.country = field["country of sale"]
-            row.currency = field["customer currency"]
-            let units = try field.number("quantity")
-            row.units = units
-            row.amount = units * abs(try field.number("customer price"))
-            row.proceeds = try field.number("extended partner share")
-            row.proceedsCurrency = field["partner share currency"]
-            row.event =
-                !field.isInAppPurchase ? "other" : field["sale or return"]?.uppercased() == "R" ? "refund" : "sale"
+            let isRefund = (field["sales or return"] ?? field["sale or return"])?.uppercased() == "R"
+            row.event = isDetail && !field.isInAppPurchase ? "other" : isRefund ? "refund" : "sale"
         case .googleSales:
             row.day = try field.day("order charged date")
             row.orderId = field["order number"]

@@ -5,17 +5,13 @@ import Encoding
 extension PlayDraw {
     /// An event is in the books at most this long after it is due.
     private static let lagMilliseconds: Int64 = 240_000
-    /// About half of the stories end access.
-    private static let storiesPerEnd = 2.0
-    /// How often a subscription that ends is not cancelled but cannot be charged, in percent.
-    private static let billingPercent = 25
 
     /// Lets a new subscription renew before its story, if subscriptions go on: for months, or not at all.
     ///
     /// - Returns: Whether the story begins before the end of the window.
     mutating func renewsUntilStory(_ life: inout PlayLife) -> Bool {
         guard window.goesOn, !isCompressed, life.isRenewing else { return true }
-        while !isLeft(life, Self.storiesPerEnd) {
+        while !isLeft(life, StoryWindow.storiesPerEnd) {
             guard isInWindow(life.paidEnd) else { return false }
             renew(&life, 1...1)
             guard !life.isClosed else { return false }
@@ -42,7 +38,7 @@ extension PlayDraw {
     /// Ends a subscription with the current period, as far as the window contains it.
     private mutating func leave(_ life: inout PlayLife) {
         let given = life.paidEnd.advanced(by: life.terms.grace + life.terms.silentDay + life.terms.hold)
-        if random.chance(Self.billingPercent), isInWindow(given) {
+        if random.chance(StoryWindow.billingPercent), isInWindow(given) {
             life.failToRenew()
             life.enterHold()
             return life.endHold()
