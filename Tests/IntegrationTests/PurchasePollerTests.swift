@@ -1099,10 +1099,34 @@ struct PurchasePollerTests {
                     "select concat_ws(' ', app, orders_compared_at is not null) from subledger.google_void_audit")
                     == ["com.example.second t"])
             #expect(bundle.server.logs.text.contains("voided purchases of an app not compared"))
+            #expect(bundle.voids.failing.map(\.work) == ["voids"])
             // The first one is compared as soon as it can be.
             _ = try await bundle.server.sql("alter table subledger.google_void_audit drop constraint broken")
             bundle.clock.advance(by: .seconds(900))
             #expect(try await bundle.voids.round(at: bundle.clock.now).map(\.app) == [ScriptedGoogle.app])
+            #expect(bundle.voids.failing == [])
+        }
+    }
+
+    @Test("a comparison of orders that is left alone after a failure still counts as failing")
+    func heldOrders() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer("purchases/voidedpurchases", ScriptedGoogle.Reply(body: "{}"))
+            _ = try await bundle.server.sql(
+                "alter table subledger.google_void_audit add constraint broken check (orders_compared_at is null)")
+
+            for _ in 0..<2 {
+                _ = try await bundle.voids.round(at: bundle.clock.now)
+                #expect(bundle.voids.failing.map(\.work) == ["orders"])
+                bundle.clock.advance(by: .seconds(60))
+            }
+
+            let log = bundle.server.logs.text
+            #expect(log.components(separatedBy: "orders of an app not compared").count == 2, "\(log)")
+            _ = try await bundle.server.sql("alter table subledger.google_void_audit drop constraint broken")
+            bundle.clock.advance(by: .seconds(3600))
+            _ = try await bundle.voids.round(at: bundle.clock.now)
+            #expect(bundle.voids.failing == [])
         }
     }
 
