@@ -210,8 +210,11 @@ enum Limits {
     /// is random, from half of it on. Notifications lead to questions, so customers wait for the answers.
     static let purchasePauseFirst = Duration.seconds(5)
     static let purchasePauseMax = Duration.seconds(300)
-    /// How long a claim of a purchase lasts. The longest question has four calls of ten seconds, waits of thirty, and an
-    /// acknowledgement; only a purchase whose process died waits for the end.
+    /// How long a claim of a purchase lasts in the rounds, unless its process reports that it is alive: several of
+    /// ``leadInterval``. Another process asks about it then.
+    static let purchaseClaimTime = Duration.seconds(20)
+    /// How long a claim of a purchase lasts outside the rounds. The longest question has four calls of ten seconds, waits of
+    /// thirty, and an acknowledgement; only a purchase whose process died waits for the end.
     static let purchaseClaimMax = Duration.seconds(180)
     /// Maximum number of questions about the purchases of an app at a time. At half a second each, they use up the budget.
     static let purchasesInFlightMax = 32

@@ -552,6 +552,69 @@ struct PurchasePollerTests {
         }
     }
 
+    @Test("a question whose outcome cannot be recorded is asked again after seconds")
+    func notRecorded() async throws {
+        try await Self.withPoller { bundle async throws in
+            bundle.google.answer(Self.path, Self.active())
+            _ = try await bundle.server.sql(
+                "alter table subledger.store_check add constraint broken check (asked_at is null) not valid")
+            try await bundle.push(4, id: "1")
+
+            let failed = try await bundle.round()
+            _ = try await bundle.server.sql("alter table subledger.store_check drop constraint broken")
+
+            #expect(failed.asked == 0)
+            #expect(failed.nextDue == bundle.clock.now.advanced(by: .seconds(5)))
+            #expect(try await bundle.next().asked == 1)
+            #expect(try await bundle.state() == ["appended 0 0 2 f"])
+        }
+    }
+
+    @Test("a question that takes long holds up no other, about its app or another one, and stays claimed")
+    func slow() async throws {
+        let second = try ScriptedGoogle.configured(packageName: ScriptedGoogle.secondApp)
+        try await Self.withPoller(beside: [second]) { bundle async throws in
+            let (clock, google) = (bundle.clock, bundle.google)
+            let path = "purchases/subscriptionsv2/tokens/token-2"
+            google.answer(Self.path, Self.active())
+            google.answer(path, Self.active(order: "GPA.2"))
+            google.hold(Self.path)
+            try await bundle.push(4, id: "1")
+            let running = Task { await bundle.poller.run() }
+            defer { running.cancel() }
+            func asked(_ path: String, _ count: Int) -> Bool? {
+                google.requests.filter { $0 == "GET \(path)" }.count == count ? true : nil
+            }
+            func says(_ query: StaticString, _ expected: String) async throws -> Bool? {
+                try await bundle.server.sql(query) == [expected] ? true : nil
+            }
+            _ = try await eventually("the first question") { asked(Self.path, 1) }
+
+            for (id, app) in [("2", ScriptedGoogle.app), ("3", ScriptedGoogle.secondApp)] {
+                let body = ScriptedGoogle.push(4, "token-2", id: id, at: clock.now, app: app)
+                #expect(try await bundle.server.push(body, at: clock.now).status == 200)
+            }
+            _ = try await eventually("the other questions") { asked(path, 2) }
+            clock.advance(by: .seconds(60))
+            _ = try await eventually("the claim of the first question is kept") {
+                try await says(
+                    """
+                    select (asking_until > noticed_at + interval '1 minute')::text
+                    from subledger.google_purchase
+                    where asking_until is not null
+                    """, "true")
+            }
+            google.hold(Self.path, false)
+            _ = try await eventually("all answers") {
+                try await says("select count(*)::text from subledger.event where source = 'google-api'", "3")
+            }
+
+            running.cancel()
+            await running.value
+            #expect(asked(Self.path, 1) == true)
+        }
+    }
+
     // MARK: Schedule
 
     @Test("five minutes after the shown end a purchase is asked about without a notification")

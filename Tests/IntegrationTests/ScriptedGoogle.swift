@@ -23,6 +23,7 @@ final class ScriptedGoogle: StoreTransport {
         var keys: [UInt8]?
         var tokens = 0
         var isTokenRefused = false
+        var held: Set<String> = []
     }
 
     private let state: Mutex<State>
@@ -43,6 +44,13 @@ final class ScriptedGoogle: StoreTransport {
 
     /// Lets the next calls to the API fail without an answer.
     func fail(_ calls: Int) { state.withLock { $0.failures = calls } }
+
+    /// Lets requests for a path wait for their replies, or no longer.
+    func hold(_ path: String, _ isHeld: Bool = true) {
+        state.withLock { state in
+            if isHeld { state.held.insert(path) } else { state.held.remove(path) }
+        }
+    }
 
     /// Sets the signing keys; nil if they cannot be fetched.
     func publish(_ keys: [UInt8]?) { state.withLock { $0.keys = keys } }
@@ -80,6 +88,9 @@ final class ScriptedGoogle: StoreTransport {
             if replies.count > 1 { replies.removeFirst() }
             state.replies[path] = replies
             return next
+        }
+        while state.withLock({ $0.held.contains(path) }) {
+            guard (try? await Task.sleep(for: .milliseconds(5))) != nil else { throw .cancelled }
         }
         guard let reply else { throw .unreachable }
         return StoreResponse(status: reply.status, retryAfter: reply.retryAfter, body: Array(reply.body.utf8))

@@ -81,9 +81,19 @@ package struct PurchaseQueue: Sendable {
     }
 
     /// Ends a claim without a record: the purchase stays as due as it was.
-    package func release(_ claim: ClaimedPurchase) async throws(ReadError) {
+    ///
+    /// - Parameter end: Nobody asks about it before.
+    package func release(_ claim: ClaimedPurchase, until end: Instant? = nil) async throws(ReadError) {
         _ = try await query(
-            PurchaseStatements.release, [Parameter(claim.app), Parameter(claim.purchaseToken)],
+            PurchaseStatements.release, [Parameter(claim.app), Parameter(claim.purchaseToken), Parameter(end)],
+            within: Limits.commitWaitMax)
+    }
+
+    /// Prolongs the claims of purchases whose questions are under way.
+    package func keep(_ purchaseTokens: [String], of app: String, until end: Instant) async throws(ReadError) {
+        guard !purchaseTokens.isEmpty else { return }
+        _ = try await query(
+            PurchaseStatements.keep, [Parameter(app), .array(purchaseTokens), Parameter(end)],
             within: Limits.commitWaitMax)
     }
 
@@ -145,12 +155,15 @@ package struct PurchaseQueue: Sendable {
         }
     }
 
-    /// When the next purchase in the queue becomes due, or became due; nil if there is none.
+    /// When the next purchase in the queue becomes due, or became due, that nobody asks about now; nil if there is none.
     ///
     /// - Parameter ranks: Only these, each of an app.
-    package func nextDue(of ranks: [(app: String, rank: PurchaseRank)]) async throws(ReadError) -> Instant? {
+    package func nextDue(
+        of ranks: [(app: String, rank: PurchaseRank)], at now: Instant
+    ) async throws(ReadError) -> Instant? {
         let rows = try await query(
-            PurchaseStatements.nextDue, [.array(ranks.map(\.app)), .array(ranks.map(\.rank.rawValue))])
+            PurchaseStatements.nextDue,
+            [.array(ranks.map(\.app)), .array(ranks.map(\.rank.rawValue)), Parameter(now)])
         return try decode { () throws(PostgresError) -> Instant? in try rows.first?.optional(at: 0) }
     }
 

@@ -227,9 +227,21 @@ enum PurchaseStatements {
         "purchase_release",
         """
         update subledger.google_purchase
-        set asking_until = null
+        set asking_until = $3
         where app = $1
           and token_sha256 = sha256(convert_to($2, 'UTF8'))
+        """)
+
+    /// One that has ended meanwhile stays ended.
+    static let keep = Statement(
+        "purchase_keep",
+        """
+        update subledger.google_purchase
+        set asking_until = greatest(asking_until, $3)
+        from unnest($2::text[]) as asked (purchase_token)
+        where app = $1
+          and token_sha256 = sha256(convert_to(asked.purchase_token, 'UTF8'))
+          and asking_until is not null
         """)
 
     /// The check is recorded once its stream is known: that of the answers, or that of notifications before the first.
@@ -312,18 +324,35 @@ enum PurchaseStatements {
         on conflict (stream_id, original_transaction_id, asked_at) do nothing
         """)
 
+    /// A claim that is longer than what is due for others counts when it ends.
     static let nextDue = Statement(
         "purchase_next_due",
         """
-        select min(greatest(earliest.due_at, earliest.asking_until))
+        select min(earliest.due_at)
         from unnest($1::text[], $2::integer[]) as input (app, rank)
         cross join lateral (
-          select due_at, asking_until
-          from subledger.google_purchase
-          where google_purchase.app = input.app
-            and google_purchase.rank = input.rank
-          order by due_at
-          limit 1
+          (
+            select due_at
+            from subledger.google_purchase
+            where google_purchase.app = input.app
+              and google_purchase.rank = input.rank
+              and coalesce(asking_until, '-infinity') <= $3
+            order by due_at
+            limit 1
+          )
+          union all
+          (
+            select min(greatest(due_at, asking_until))
+            from (
+              select due_at, asking_until
+              from subledger.google_purchase
+              where google_purchase.app = input.app
+                and google_purchase.rank = input.rank
+              order by due_at
+              limit 1
+            ) as first
+            where asking_until > $3
+          )
         ) as earliest
         """)
 

@@ -14,25 +14,26 @@ struct PurchaseIntake: Sendable {
     ///
     /// Safe to repeat, and to run in several processes at once: each notification is taken in once.
     ///
-    /// - Returns: The number of notifications.
+    /// - Returns: The apps with notifications.
     /// - Throws: ``ReadError`` if the database is unavailable.
-    func takeIn() async throws -> Int {
-        var count = 0
+    func takeIn() async throws -> Set<String> {
+        var notified: Set<String> = []
         var failed: Set<Int32> = []
         while !Task.isCancelled {
             let intakes = try await queue.intakes(of: apps).filter { !failed.contains($0.streamId) }
             guard !intakes.isEmpty else { break }
             for intake in intakes {
                 if let taken = try await parts.make(.init(intake.stream), { try await takeIn(after: intake) }) {
-                    count += taken
+                    if taken > 0 { notified.insert(intake.stream.app) }
                 } else {
                     failed.insert(intake.streamId)
                 }
             }
         }
-        return count
+        return notified
     }
 
+    /// - Returns: The number of notifications.
     private func takeIn(after intake: PurchaseQueue.Intake) async throws(ReadError) -> Int {
         let (stored, through) = try await queue.notifications(after: intake)
         let batch = Batch(stored)

@@ -23,6 +23,7 @@ package final class PurchasePoller: Sendable {
     private let metrics: PurchaseMetrics
     private let logger: Logger
     private let parts: RoundParts
+    private let underWay = UnderWay()
     private let state = Mutex(State())
 
     private struct State: Sendable {
@@ -31,6 +32,10 @@ package final class PurchasePoller: Sendable {
         var backlog = PurchaseBacklog()
         /// By package name: until when nothing is asked about an app, of scheduled questions and of others.
         var heldUntil: [Hold: Instant] = [:]
+        /// The number of questions since the last round began.
+        var asked = 0
+        /// The times that answers plan, as long as they are ahead.
+        var plannedAt: [Instant] = []
     }
 
     private struct Hold: Sendable, Hashable {
@@ -100,6 +105,7 @@ package final class PurchasePoller: Sendable {
             group.addTask { await self.repeatRounds() }
             group.addTask {
                 await self.clock.repeating("lead of purchases not kept", every: Limits.leadInterval, self.logger) {
+                    try await self.keepClaims()
                     try await self.leadership.keep()
                     return nil
                 }
@@ -114,36 +120,56 @@ package final class PurchasePoller: Sendable {
         await leadership.release()
     }
 
-    /// Makes a round whenever a question is due, and from time to time. What the log gets meanwhile is taken in at once.
+    /// Asks whenever a question is due, and looks from time to time. What the log gets meanwhile is taken in at once.
     private func repeatRounds() async {
-        var worked = true
-        var next = clock.now()
-        while !Task.isCancelled {
-            let mark = await events?.mark()
-            do {
-                if try await !leads() {
-                    next = clock.now() + Limits.roundPauseMax
-                } else if try await intake.takeIn() > 0 || next <= clock.now() {
-                    let round = try await round(at: clock.date())
-                    let wait = round.nextDue.map { clock.date().duration(to: $0) } ?? Limits.purchaseRoundPauseMax
-                    next = clock.now() + max(Limits.purchaseRoundPauseMin, min(wait, Limits.purchaseRoundPauseMax))
+        await withDiscardingTaskGroup { group in
+            var worked = true
+            var next = clock.now()
+            while !Task.isCancelled {
+                let mark = await events?.mark()
+                do {
+                    if try await leads() {
+                        let due = try await intake.takeIn().union(underWay.takeEnded())
+                        let tried = apps.filter { next <= clock.now() || due.contains($0.packageName) }
+                        if !tried.isEmpty {
+                            try await ask(about: tried, at: clock.date()) { group.addTask(operation: $0) }
+                            let wait = try await nextDue(at: clock.date()).map { clock.date().duration(to: $0) }
+                            next =
+                                clock.now()
+                                + max(
+                                    Limits.purchaseRoundPauseMin,
+                                    min(wait ?? Limits.purchaseRoundPauseMax, Limits.purchaseRoundPauseMax))
+                        }
+                    } else {
+                        next = clock.now() + Limits.roundPauseMax
+                    }
+                    worked = true
+                } catch {
+                    // Repeated failures add nothing until the database is back. Errors contain nothing of the purchase.
+                    if worked, !Task.isCancelled {
+                        logger.warning("purchases not checked", metadata: ["error": "\(error)"])
+                    }
+                    worked = false
+                    next = clock.now() + Limits.roundPauseMin
                 }
-                worked = true
-            } catch {
-                // Repeated failures add nothing until the database is back. Errors contain nothing of the purchase.
-                if worked, !Task.isCancelled {
-                    logger.warning("purchases not checked", metadata: ["error": "\(error)"])
+                // Many events at a time are taken in together.
+                try? await clock.sleep(min(next, clock.now() + Limits.purchaseRoundPauseMin))
+                await underWay.end { [clock, events, next] in
+                    if let events, let mark {
+                        await events.wait(mark, next)
+                    } else {
+                        try? await clock.sleep(min(next, clock.now() + Limits.purchaseLookInterval))
+                    }
                 }
-                worked = false
-                next = clock.now() + Limits.roundPauseMin
             }
-            guard let events, let mark else {
-                try? await clock.sleep(min(next, clock.now() + Limits.purchaseLookInterval))
-                continue
-            }
-            // Many events at a time are taken in together.
-            try? await clock.sleep(min(next, clock.now() + Limits.purchaseRoundPauseMin))
-            await events.wait(mark, next)
+        }
+    }
+
+    /// Reports that this process is alive: the purchases about which it asks are its own.
+    private func keepClaims() async throws(ReadError) {
+        for (app, tokens) in underWay.questions {
+            try await queue.keep(
+                tokens.sorted(), of: app, until: clock.date().advanced(by: Limits.purchaseClaimTime))
         }
     }
 
@@ -175,25 +201,16 @@ package final class PurchasePoller: Sendable {
     /// - Throws: ``ReadError`` if the database is unavailable. What was not recorded is still due.
     package func round(at now: Instant) async throws -> PollRound {
         guard try await leads() else { return PollRound(asked: 0, nextDue: nil) }
-        _ = try await intake.takeIn()
-        let polls = try await withThrowingTaskGroup(of: Poll.self) { group in
-            for app in apps {
-                // What is not tried has not succeeded.
-                let latest = max(now, clock.date())
-                guard PurchaseRank.allCases.contains(where: { heldUntil(app, $0, at: latest) == nil }) else { continue }
-                group.addTask {
-                    let poll = try await self.parts.make(.init(app.packageName)) { try await self.poll(app, at: now) }
-                    if let poll { return poll }
-                    self.hold(app, .notice, until: self.clock.date().advanced(by: Limits.brokenCheckPause))
-                    return Poll()
-                }
+        state.withLock { $0.asked = 0 }
+        try await withThrowingDiscardingTaskGroup { group in
+            while !Task.isCancelled {
+                _ = try await intake.takeIn()
+                try await ask(about: apps, at: now) { question in group.addTask { await question() } }
+                guard !underWay.isEmpty else { break }
+                await underWay.nextEnd()
             }
-            return try await group.reduce(into: [Poll]()) { $0.append($1) }
         }
-        // The projections may not have the answers yet.
-        let planned = polls.compactMap(\.plannedAt).min()
-        let next = [try await nextDue(at: now), planned].compactMap(\.self).min()
-        return PollRound(asked: polls.reduce(0) { $0 + $1.asked }, nextDue: next)
+        return PollRound(asked: state.withLock { $0.asked }, nextDue: try await nextDue(at: now))
     }
 
     private func leads() async throws(ReadError) -> Bool {
@@ -206,77 +223,77 @@ package final class PurchasePoller: Sendable {
         return true
     }
 
-    /// When the next question can be asked that is due then; nil if none is planned.
+    /// When the next question can be asked; nil if none is planned. What waits for the end of another question does not count.
     private func nextDue(at now: Instant) async throws(ReadError) -> Instant? {
         let now = max(now, clock.date())
         let all = apps.flatMap { app in PurchaseRank.allCases.map { (app: app, rank: $0) } }
         let held = all.compactMap { heldUntil($0.app, $0.rank, at: now) }
-        let free = all.filter { heldUntil($0.app, $0.rank, at: now) == nil }
-        let queued = try await queue.nextDue(of: free.map { (app: $0.app.packageName, rank: $0.rank) })
+        let free = all.filter { heldUntil($0.app, $0.rank, at: now) == nil && places($0.app, $0.rank) > 0 }
+        let queued = try await queue.nextDue(
+            of: free.map { (app: $0.app.packageName, rank: $0.rank) }, at: now)
         let scheduled = try await queue.nextScheduled(of: apps.filter(\.polling).map(\.packageName), after: now)
-        return ([queued, scheduled] + held).compactMap(\.self).min()
-    }
-
-    /// The number of questions, and the first of the times that their answers plan.
-    private struct Poll: Sendable {
-        var asked = 0
-        var plannedAt: Instant?
-
-        mutating func add(_ record: PurchaseRecord?, _ app: GoogleApp) {
-            guard let record else { return }
-            asked += 1
-            guard app.polling, let planned = record.plannedAt else { return }
-            plannedAt = min(plannedAt ?? planned, planned)
+        // The projections may not have the answers yet.
+        let planned = state.withLock { state in
+            state.plannedAt.removeAll { $0 <= now }
+            return state.plannedAt.min()
         }
+        return ([queued, scheduled, planned] + held).compactMap(\.self).min()
     }
 
-    /// Asks about the due purchases of an app.
-    private func poll(_ app: GoogleApp, at now: Instant) async throws -> Poll {
-        try await withThrowingTaskGroup(of: PurchaseRecord?.self) { group in
-            var poll = Poll()
-            var inFlight = 0
-            while !Task.isCancelled {
-                let now = max(now, clock.date())
-                let ranks = PurchaseRank.allCases.filter { heldUntil(app, $0, at: now) == nil }
-                if !ranks.isEmpty, inFlight <= Limits.purchasesInFlightMax / 2 {
-                    if app.polling, ranks.contains(.scheduled) {
-                        try await queue.takeInScheduled(
-                            of: app.packageName, at: now, limit: 2 * Int64(Limits.purchasesInFlightMax))
-                    }
-                    // Half of the places are for notifications, however long other questions wait.
-                    for (rest, limit) in [
-                        (ranks.filter { $0 == .notice }, Limits.purchasesInFlightMax),
-                        (ranks.filter { $0 != .notice }, Limits.purchasesInFlightMax / 2),
-                    ] where !rest.isEmpty && inFlight < limit {
-                        let claims = try await queue.claimDue(
-                            of: app.packageName, ranks: rest, at: now,
-                            until: clock.date().advanced(by: Limits.purchaseClaimMax), limit: Int64(limit - inFlight))
-                        for claim in claims { group.addTask { await self.ask(claim, app) } }
-                        inFlight += claims.count
-                    }
-                }
-                guard inFlight > 0, let record = try await group.next() else { break }
-                inFlight -= 1
-                poll.add(record, app)
-                // Notifications come first, also while many questions are due.
-                if inFlight <= Limits.purchasesInFlightMax / 2 { _ = try await intake.takeIn() }
+    /// Starts questions about what is due, as far as there are places. What fails for one app holds up no other.
+    private func ask(about apps: [GoogleApp], at now: Instant, _ start: UnderWay.Start) async throws {
+        for app in apps {
+            let now = max(now, clock.date())
+            let ranks = PurchaseRank.allCases.filter { heldUntil(app, $0, at: now) == nil }
+            // What is not tried has not succeeded.
+            guard !ranks.isEmpty else { continue }
+            let made: Void? = try await parts.make(.init(app.packageName)) {
+                try await ask(about: app, ranks, at: now, start)
             }
-            for try await record in group { poll.add(record, app) }
-            return poll
+            if made == nil { hold(app, .notice, until: clock.date().advanced(by: Limits.brokenCheckPause)) }
         }
     }
 
-    /// - Returns: Nil if the question was not sent.
-    private func ask(_ claim: ClaimedPurchase, _ app: GoogleApp) async -> PurchaseRecord? {
+    private func ask(
+        about app: GoogleApp, _ ranks: [PurchaseRank], at now: Instant, _ start: UnderWay.Start
+    ) async throws {
+        if app.polling, ranks.contains(.scheduled), places(app, .scheduled) > 0 {
+            try await queue.takeInScheduled(
+                of: app.packageName, at: now, limit: 2 * Int64(Limits.purchasesInFlightMax))
+        }
+        for some in [ranks.filter { $0 == .notice }, ranks.filter { $0 != .notice }] {
+            guard let first = some.first, places(app, first) > 0 else { continue }
+            let claims = try await queue.claimDue(
+                of: app.packageName, ranks: some, at: now,
+                until: clock.date().advanced(by: Limits.purchaseClaimTime), limit: Int64(places(app, first)))
+            for claim in claims {
+                underWay.ask(claim.purchaseToken, of: app.packageName, start) { await self.ask(claim, app) }
+            }
+        }
+    }
+
+    /// How many questions of a rank can be started. Half of the places are for notifications, however long others wait.
+    private func places(_ app: GoogleApp, _ rank: PurchaseRank) -> Int {
+        let all = rank == .notice ? Limits.purchasesInFlightMax : Limits.purchasesInFlightMax / 2
+        return max(0, all - underWay.count(of: app.packageName))
+    }
+
+    private func ask(_ claim: ClaimedPurchase, _ app: GoogleApp) async {
         do {
             let outcome = try await asker.ask(claim, of: app)
             if outcome.pause > .zero { hold(app, claim.rank, until: clock.date().advanced(by: outcome.pause)) }
-            return outcome.record
+            guard let record = outcome.record else { return }
+            state.withLock { state in
+                state.asked += 1
+                if app.polling, let planned = record.plannedAt { state.plannedAt.append(planned) }
+            }
         } catch {
-            // It is due again when the claim ends. Errors contain nothing of the purchase.
+            // Errors contain nothing of the purchase.
             logger.warning(
                 "purchase not checked", metadata: ["stream.app": "\(app.packageName)", "error": "\(error)"])
-            return nil
+            // Asked again soon, since nobody knows what came of it. Without the database, when the claim ends.
+            let end = clock.date().advanced(by: Limits.purchasePauseFirst)
+            await Task { [queue] in try? await queue.release(claim, until: end) }.value
         }
     }
 

@@ -1,7 +1,7 @@
 import Synchronization
 
 /// Wakes one task that waits for something to do. What wakes it before it waits is not lost.
-final class WakeUp: Sendable {
+package final class WakeUp: Sendable {
     private struct State {
         var isWoken = false
         var continuation: CheckedContinuation<Void, Never>?
@@ -9,7 +9,9 @@ final class WakeUp: Sendable {
 
     private let state = Mutex(State())
 
-    func wake() {
+    package init() {}
+
+    package func wake() {
         let continuation = state.withLock { state in
             let waiting = state.continuation
             state.continuation = nil
@@ -20,7 +22,7 @@ final class WakeUp: Sendable {
     }
 
     /// Waits until the next call of ``wake()``, or returns at once if there was one since.
-    func wait() async {
+    package func wait() async {
         await withTaskCancellationHandler {
             await withCheckedContinuation { continuation in
                 let isWoken = state.withLock { state in
