@@ -2810,6 +2810,7 @@ create table subledger.receipt (
   stream_id      integer,
   position       bigint,
   account_id     text,
+  is_signed      boolean     not null default false,
   constraint receipt_pkey primary key (receipt_id),
   constraint receipt_app_receipt_sha256_customer_id_key unique nulls not distinct (app, receipt_sha256, customer_id),
   constraint receipt_receipt_sha256_check check (
@@ -2828,8 +2829,8 @@ create table subledger.receipt (
     check (account_id is null or customer_id is not null and octet_length(account_id) between 1 and 256)
 );
 
--- Finds the receipts to ask about.
-create index receipt_next_at_idx on subledger.receipt (next_at) where state = 'pending';
+-- Finds the receipts to ask about, those that anyone can hand in apart from the others.
+create index receipt_is_signed_next_at_idx on subledger.receipt (is_signed, next_at) where state = 'pending';
 
 -- Finds the receipts to forget.
 create index receipt_refused_idx on subledger.receipt (asked_at) where state = 'refused' and receipt = '';
@@ -2843,11 +2844,11 @@ grant select, insert on subledger.receipt to subledger_receiver;
 grant select, delete on subledger.receipt to subledger_poller;
 grant update (
   receipt, state, attempts, next_at, asking_until, asked_at, problem, status, environment, registered, linked,
-  subscriptions, stream_id, position, account_id
+  subscriptions, stream_id, position, account_id, is_signed
 ) on subledger.receipt to subledger_receiver;
 grant select (
   receipt_id, app, received_at, receipt_sha256, customer_id, state, attempts, next_at, asking_until, asked_at, problem,
-  status, environment, registered, linked, subscriptions, stream_id, position, account_id
+  status, environment, registered, linked, subscriptions, stream_id, position, account_id, is_signed
 ) on subledger.receipt to subledger_reader, subledger_analyst;
 
 -- Repeatable ---------------------------------------------------------------------------------------------------------
@@ -2882,6 +2883,8 @@ comment on column subledger.receipt.subscriptions is 'originalTransactionIds in 
 comment on column subledger.receipt.stream_id is
   'Stream of the event that the answer became; null if it stated nothing new';
 comment on column subledger.receipt.position is 'Position of that event';
+comment on column subledger.receipt.is_signed is
+  'Whether Apple signed it for the app, by its own signature. Those that it did not sign have fewer places in the queue';
 
 -- Quarantine =========================================================================================================
 -- Signed notifications of apps that are not configured, until they are. The bytes and days are bounded by settings of

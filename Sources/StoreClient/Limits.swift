@@ -103,6 +103,8 @@ enum Limits {
     static let queueInterval = Duration.seconds(1)
     /// Maximum number of receipts that a server asks about in the background at a time. Each may have 5 MiB.
     static let queueConcurrency = 4
+    /// Maximum number of those that Apple did not sign for their apps: the others have places that nobody can fill.
+    static let unsignedQueueConcurrency = 2
     /// Maximum number of events in which a receipt is looked for. Nearly all notifications of version 1 and answers have
     /// one.
     static let receiptEventsMax = 5

@@ -177,7 +177,11 @@ alter table subledger.receipt add column account_id text;
 alter table subledger.receipt add constraint receipt_account_id_check
   check (account_id is null or customer_id is not null and octet_length(account_id) between 1 and 256);
 
+alter table subledger.receipt add column is_signed boolean not null default false;
+
 create index receipt_refused_idx on subledger.receipt (asked_at) where state = 'refused' and receipt = '';
+create index receipt_is_signed_next_at_idx on subledger.receipt (is_signed, next_at) where state = 'pending';
+drop index subledger.receipt_next_at_idx;
 
 alter table subledger.google_purchase add column account_ids jsonb not null default '{}';
 alter table subledger.google_purchase add constraint google_purchase_account_ids_check
@@ -487,8 +491,8 @@ create table subledger.head_cosignature (
 -- Step: grant what the new tables and columns need
 grant usage on schema analyst to subledger_products;
 
-grant update (receipt, account_id) on subledger.receipt to subledger_receiver;
-grant select (account_id) on subledger.receipt to subledger_reader, subledger_analyst;
+grant update (receipt, account_id, is_signed) on subledger.receipt to subledger_receiver;
+grant select (account_id, is_signed) on subledger.receipt to subledger_reader, subledger_analyst;
 grant delete on subledger.receipt, subledger.google_purchase to subledger_poller;
 grant select on subledger.customer_link to subledger_poller;
 grant update (asking_until) on subledger.check_schedule to subledger_poller;

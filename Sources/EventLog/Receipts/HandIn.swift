@@ -90,4 +90,6 @@ package struct ClaimedReceipt: Sendable {
     package let bytes: [UInt8]
     /// How often Apple was asked, this time included, since the receipt became pending.
     package let attempts: Int32
+    /// Whether Apple signed it for the app. Anyone can hand in others.
+    package let isSigned: Bool
 }

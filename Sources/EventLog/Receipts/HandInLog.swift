@@ -25,24 +25,26 @@ package struct HandInLog: Sendable {
     ///
     /// - Parameters:
     ///   - digest: SHA-256 of the bytes.
+    ///   - isSigned: Whether Apple signed it for the app.
     ///   - claimEnd: When other servers may ask, unless the claim is renewed or the outcome recorded before.
     /// - Throws: ``ReadError``.
     package func claim(
-        _ bytes: [UInt8], digest: [UInt8], app: String, customerId: String?, accountId: String? = nil, at now: Instant,
-        until claimEnd: Instant, askedBefore: Instant
+        _ bytes: [UInt8], digest: [UInt8], app: String, isSigned: Bool, customerId: String?, accountId: String? = nil,
+        at now: Instant, until claimEnd: Instant, askedBefore: Instant
     ) async throws(ReadError) -> Claim {
         do throws(PostgresError) {
             let rows = try await pool.query(
                 Statements.claim,
                 [
                     Parameter(app), Parameter(now), Parameter(digest), Parameter(bytes), Parameter(customerId),
-                    Parameter(claimEnd), Parameter(askedBefore), Parameter(accountId),
+                    Parameter(claimEnd), Parameter(askedBefore), Parameter(accountId), Parameter(isSigned),
                 ], deadline: .now + Limits.commitWaitMax)
             if let row = rows.first {
                 return .claimed(
                     ClaimedReceipt(
                         id: try row.value(at: 0), app: app, customerId: customerId, accountId: try row.optional(at: 3),
-                        receivedAt: try row.value(at: 1), bytes: bytes, attempts: try row.value(at: 2)))
+                        receivedAt: try row.value(at: 1), bytes: bytes, attempts: try row.value(at: 2),
+                        isSigned: isSigned))
             }
             let known = try await pool.query(
                 Statements.known, [Parameter(app), Parameter(digest), Parameter(customerId)],
@@ -57,13 +59,15 @@ package struct HandInLog: Sendable {
 
     /// Claims receipts about which Apple is to be asked again, longest due first.
     ///
-    /// - Parameter claimEnd: When other servers may ask, unless the claim is renewed or the outcome recorded before.
+    /// - Parameters:
+    ///   - isSigned: Only those that Apple signed for their apps, or only others.
+    ///   - claimEnd: When other servers may ask, unless the claim is renewed or the outcome recorded before.
     package func claimDue(
-        at now: Instant, until claimEnd: Instant, limit: Int64
+        isSigned: Bool, at now: Instant, until claimEnd: Instant, limit: Int64
     ) async throws(ReadError) -> [ClaimedReceipt] {
         do throws(PostgresError) {
             let rows = try await pool.query(
-                Statements.claimDue, [Parameter(now), Parameter(limit), Parameter(claimEnd)],
+                Statements.claimDue, [Parameter(now), Parameter(limit), Parameter(claimEnd), Parameter(isSigned)],
                 deadline: .now + Limits.commitWaitMax)
             var claims: [ClaimedReceipt] = []
             for row in rows {
@@ -71,7 +75,7 @@ package struct HandInLog: Sendable {
                     ClaimedReceipt(
                         id: try row.value(at: 0), app: try row.value(at: 1), customerId: try row.optional(at: 2),
                         accountId: try row.optional(at: 6), receivedAt: try row.value(at: 3),
-                        bytes: try row.value(at: 4), attempts: try row.value(at: 5)))
+                        bytes: try row.value(at: 4), attempts: try row.value(at: 5), isSigned: isSigned))
             }
             return claims
         } catch {
@@ -180,16 +184,17 @@ package struct HandInLog: Sendable {
             """
             insert into subledger.receipt as known (
               receipt_id, app, received_at, receipt_sha256, receipt, customer_id, state, attempts, next_at, asking_until,
-              account_id
+              account_id, is_signed
             )
-            values (gen_random_uuid(), $1, $2, $3, $4, $5, 'pending', 1, $6, $6, $8)
+            values (gen_random_uuid(), $1, $2, $3, $4, $5, 'pending', 1, $6, $6, $8, $9)
             on conflict (app, receipt_sha256, customer_id) do update
             set state = 'pending',
               receipt = case when known.receipt = '' then excluded.receipt else known.receipt end,
               attempts = case when known.state = 'pending' then known.attempts else 0 end + 1,
               next_at = excluded.next_at,
               asking_until = excluded.asking_until,
-              account_id = coalesce(excluded.account_id, known.account_id)
+              account_id = coalesce(excluded.account_id, known.account_id),
+              is_signed = excluded.is_signed
             where known.state = 'pending' and coalesce(known.asking_until, '-infinity') <= $2
               or known.state <> 'pending' and known.asked_at < $7
             returning receipt_id::text, received_at, attempts, account_id
@@ -203,6 +208,7 @@ package struct HandInLog: Sendable {
               select receipt_id
               from subledger.receipt
               where state = 'pending'
+                and is_signed = $4
                 and next_at <= $1
               order by next_at
               limit $2

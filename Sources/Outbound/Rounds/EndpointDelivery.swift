@@ -2,6 +2,7 @@ import Encoding
 import EventLog
 import Logging
 import StandardWebhooks
+import StoreClient
 
 /// Delivers messages to one endpoint, as long as it is led and its operator changes nothing.
 actor EndpointDelivery<Source: MessageSource> {

@@ -54,14 +54,15 @@ package struct ReceiptHandIn: HandInSource {
         guard let configured = apps[app] else { preconditionFailure("the app is not configured") }
         try await request.admitMove(try await handIns.subscriptions(ofReceipt: receipt.digest, app: app))
         let now = clock.date()
+        let priority = priority(of: receipt, app)
         let claim = try await handIns.claim(
-            receipt.bytes, digest: receipt.digest, app: app, customerId: customer?.id, accountId: customer?.accountId,
-            at: now, until: now.advanced(by: Limits.claimMax),
+            receipt.bytes, digest: receipt.digest, app: app, isSigned: priority == .handIn, customerId: customer?.id,
+            accountId: customer?.accountId, at: now, until: now.advanced(by: Limits.claimMax),
             askedBefore: now.advanced(by: .zero - Limits.verdictAgeMax))
         switch claim {
         case .claimed(let claimed):
             return try await holding(claimed) {
-                guard let priority = priority(of: receipt, app) else { return try await refuseOfOtherApp(claimed) }
+                guard let priority else { return try await refuseOfOtherApp(claimed) }
                 return try await settle(
                     claimed, await ask(receipt, configured, priority, within: Limits.handInWaitMax))
             }
@@ -108,10 +109,12 @@ package struct ReceiptHandIn: HandInSource {
     }
 
     /// Claims pending receipts that are due.
-    func claimDue(limit: Int) async throws(ReadError) -> [ClaimedReceipt] {
+    ///
+    /// - Parameter isSigned: Only those that Apple signed for their apps, or only others.
+    func claimDue(isSigned: Bool, limit: Int) async throws(ReadError) -> [ClaimedReceipt] {
         let now = clock.date()
         return try await handIns.claimDue(
-            at: now, until: now.advanced(by: Limits.claimMax), limit: Int64(limit))
+            isSigned: isSigned, at: now, until: now.advanced(by: Limits.claimMax), limit: Int64(limit))
     }
 
     /// Runs the body, and keeps the claim until it returns.

@@ -1,7 +1,8 @@
 import EventLog
 import Logging
 
-/// Asks about receipts that are pending until Apple has answered.
+/// Asks about receipts that are pending until Apple has answered. Those that Apple did not sign, which anyone can hand in,
+/// have some of the places: the others never wait for them.
 ///
 /// Any number of servers may run one: each claims receipts that no other asks about. A claim ends soon after
 /// its server dies, so no receipt is forgotten.
@@ -16,25 +17,46 @@ package struct ReceiptQueue: Sendable {
         self.logger = logger
     }
 
+    /// The receipts that are asked about.
+    private struct Places {
+        var signed = 0
+        var unsigned = 0
+
+        func free(isSigned: Bool) -> Int {
+            let all = Limits.queueConcurrency - signed - unsigned
+            return isSigned ? all : min(all, Limits.unsignedQueueConcurrency - unsigned)
+        }
+    }
+
     private enum Occurrence {
-        case asked
+        case asked(isSigned: Bool)
         case lookAgain
     }
 
     /// Asks until the task is cancelled. Questions in flight are abandoned then, and their receipts stay pending.
     package func run() async {
         await withTaskGroup(of: Occurrence.self) { group in
-            var asking = 0
+            var asking = Places()
+            var isReading = true
             group.addTask { await pause() }
             while let occurrence = await group.next() {
                 guard !Task.isCancelled else { break }
                 switch occurrence {
-                case .asked: asking -= 1
+                case .asked(isSigned: true): asking.signed -= 1
+                case .asked(isSigned: false): asking.unsigned -= 1
                 case .lookAgain: group.addTask { await pause() }
                 }
-                for claim in await due(limit: Limits.queueConcurrency - asking) {
-                    asking += 1
-                    group.addTask { await ask(claim) }
+                do throws(ReadError) {
+                    for isSigned in [true, false] {
+                        for claim in try await due(isSigned: isSigned, limit: asking.free(isSigned: isSigned)) {
+                            if isSigned { asking.signed += 1 } else { asking.unsigned += 1 }
+                            group.addTask { await ask(claim) }
+                        }
+                    }
+                    isReading = true
+                } catch {
+                    if isReading { logger.warning("pending receipts not read", metadata: ["error": "\(error)"]) }
+                    isReading = false
                 }
             }
             group.cancelAll()
@@ -46,14 +68,9 @@ package struct ReceiptQueue: Sendable {
         return .lookAgain
     }
 
-    private func due(limit: Int) async -> [ClaimedReceipt] {
+    private func due(isSigned: Bool, limit: Int) async throws(ReadError) -> [ClaimedReceipt] {
         guard limit > 0 else { return [] }
-        do throws(ReadError) {
-            return try await service.claimDue(limit: limit)
-        } catch {
-            logger.debug("pending receipts not read", metadata: ["error": "\(error)"])
-            return []
-        }
+        return try await service.claimDue(isSigned: isSigned, limit: limit)
     }
 
     private func ask(_ claim: ClaimedReceipt) async -> Occurrence {
@@ -64,6 +81,6 @@ package struct ReceiptQueue: Sendable {
             logger.warning(
                 "receipt not stored", metadata: ["receipt.id": "\(claim.id)", "error": "\(type(of: error))"])
         }
-        return .asked
+        return .asked(isSigned: claim.isSigned)
     }
 }
