@@ -443,6 +443,43 @@ struct ReceiptRoutesTests {
         }
     }
 
+    @Test("receipts that Apple did not sign leave places in the queue to those that it did")
+    func places() async throws {
+        let passed = Mutex(Duration.zero)
+        try await Self.withStore(
+            now: { TestBundle.now.advanced(by: passed.withLock { $0 }) }, roots: SignedReceipt.roots
+        ) { server, store, gateway in
+            let receipt = Base64.text(try SignedReceipt.make(app: V1Body.app))
+            let others = (11...14).map { ReceiptSample.receipt($0) }
+            store.answer(receipt, ReceiptSample.answer())
+            store.hold(others)
+            store.fail(4)
+            let location = try #require(try await gateway.handIn(receipt).headers["location"])
+            let owner = try await TestCluster.connect(server.database)
+            for other in others {
+                try await owner.script(
+                    """
+                    insert into subledger.receipt (
+                      receipt_id, app, received_at, receipt_sha256, receipt, state, attempts, next_at
+                    )
+                    select gen_random_uuid(), '\(V1Body.app)', '2019-11-01T08:00:00Z', sha256(bytes), bytes, 'pending', 1,
+                      '2019-11-01T08:01:00Z'
+                    from (select decode('\(other)', 'base64') as bytes) as receipt
+                    """, deadline: .now + .seconds(10))
+            }
+            await owner.close()
+            func asked() -> Int { store.requests.count { others.contains($0) } }
+            try await eventually("those that Apple did not sign are asked about") { asked() >= 2 ? () : nil }
+
+            passed.withLock { $0 = .seconds(600) }
+            try await eventually("the receipt is answered") {
+                try await gateway.get(location).json["state"] as? String == "answered" ? () : nil
+            }
+
+            #expect(asked() == 2)
+        }
+    }
+
     @Test("a deleted Apple Account closes the access that its receipt gave")
     func accountDeleted() async throws {
         let clock = SetClock()

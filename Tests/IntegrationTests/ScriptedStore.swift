@@ -11,6 +11,7 @@ final class ScriptedStore: StoreTransport {
         var sandbox: [String: String] = [:]
         var failures = 0
         var requests: [String] = []
+        var held: Set<String> = []
     }
 
     private let state = Mutex(State())
@@ -28,6 +29,11 @@ final class ScriptedStore: StoreTransport {
             $0.answers[receipt] = #"{"status":21007}"#
             $0.sandbox[receipt] = body
         }
+    }
+
+    /// Lets questions about receipts have no answer until they are given up.
+    func hold(_ receipts: [String]) {
+        state.withLock { $0.held.formUnion(receipts) }
     }
 
     /// Lets the next calls fail without an answer.
@@ -48,6 +54,10 @@ final class ScriptedStore: StoreTransport {
             }
             if sent.url.contains("sandbox"), let answer = state.sandbox[receipt] { return answer }
             return state.answers[receipt] ?? #"{"status":21003}"#
+        }
+        if state.withLock({ $0.held.contains(receipt) }) {
+            try? await Task.sleep(for: .seconds(600))
+            throw .cancelled
         }
         guard let answer else { throw .unreachable }
         return StoreResponse(status: 200, body: Array(answer.utf8))

@@ -23,7 +23,7 @@ package final class PurchasePoller: Sendable {
     private let metrics: PurchaseMetrics
     private let logger: Logger
     private let parts: RoundParts
-    private let underWay = UnderWay()
+    private let underWay = UnderWay<String>()
     private let state = Mutex(State())
 
     private struct State: Sendable {
@@ -120,49 +120,29 @@ package final class PurchasePoller: Sendable {
         await leadership.release()
     }
 
-    /// Asks whenever a question is due, and looks from time to time. What the log gets meanwhile is taken in at once.
+    /// Asks whenever a question is due. What the log gets meanwhile is taken in at once.
     private func repeatRounds() async {
-        await withDiscardingTaskGroup { group in
-            var worked = true
-            var next = clock.now()
-            while !Task.isCancelled {
-                let mark = await events?.mark()
-                do {
-                    if try await leads() {
-                        let due = try await intake.takeIn().union(underWay.takeEnded())
-                        let tried = apps.filter { next <= clock.now() || due.contains($0.packageName) }
-                        if !tried.isEmpty {
-                            try await ask(about: tried, at: clock.date()) { group.addTask(operation: $0) }
-                            let wait = try await nextDue(at: clock.date()).map { clock.date().duration(to: $0) }
-                            next =
-                                clock.now()
-                                + max(
-                                    Limits.purchaseRoundPauseMin,
-                                    min(wait ?? Limits.purchaseRoundPauseMax, Limits.purchaseRoundPauseMax))
-                        }
-                    } else {
-                        next = clock.now() + Limits.roundPauseMax
-                    }
-                    worked = true
-                } catch {
-                    // Repeated failures add nothing until the database is back. Errors contain nothing of the purchase.
-                    if worked, !Task.isCancelled {
-                        logger.warning("purchases not checked", metadata: ["error": "\(error)"])
-                    }
-                    worked = false
-                    next = clock.now() + Limits.roundPauseMin
-                }
-                // Many events at a time are taken in together.
-                try? await clock.sleep(min(next, clock.now() + Limits.purchaseRoundPauseMin))
-                await underWay.end { [clock, events, next] in
-                    if let events, let mark {
-                        await events.wait(mark, next)
-                    } else {
-                        try? await clock.sleep(min(next, clock.now() + Limits.purchaseLookInterval))
-                    }
-                }
-            }
+        await underWay.repeating(
+            "purchases not checked", pause: Limits.purchaseRoundPauseMin, clock, logger, hearing: events,
+            orLookingEvery: Limits.purchaseLookInterval
+        ) { look in
+            guard try await leads() else { return Limits.roundPauseMax }
+            let isTried = try await takeInAndAsk(look, at: clock.date())
+            guard isTried else { return nil }
+            let wait = try await nextDue(at: clock.date()).map { clock.date().duration(to: $0) }
+            return max(
+                Limits.purchaseRoundPauseMin, min(wait ?? Limits.purchaseRoundPauseMax, Limits.purchaseRoundPauseMax))
         }
+    }
+
+    /// Takes in the notifications of the log, and starts questions about what is due.
+    ///
+    /// - Returns: False if nothing can be due.
+    private func takeInAndAsk(_ look: UnderWay<String>.Look, at now: Instant) async throws -> Bool {
+        let due = try await intake.takeIn().union(look.ended)
+        let tried = apps.filter { look.isOfAll || due.contains($0.packageName) }
+        try await ask(about: tried, at: now, look.start)
+        return !tried.isEmpty
     }
 
     /// Reports that this process is alive: the purchases about which it asks are its own.
@@ -202,14 +182,7 @@ package final class PurchasePoller: Sendable {
     package func round(at now: Instant) async throws -> PollRound {
         guard try await leads() else { return PollRound(asked: 0, nextDue: nil) }
         state.withLock { $0.asked = 0 }
-        try await withThrowingDiscardingTaskGroup { group in
-            while !Task.isCancelled {
-                _ = try await intake.takeIn()
-                try await ask(about: apps, at: now) { question in group.addTask { await question() } }
-                guard !underWay.isEmpty else { break }
-                await underWay.nextEnd()
-            }
-        }
+        try await underWay.once { look in _ = try await takeInAndAsk(look, at: now) }
         return PollRound(asked: state.withLock { $0.asked }, nextDue: try await nextDue(at: now))
     }
 
@@ -241,7 +214,7 @@ package final class PurchasePoller: Sendable {
     }
 
     /// Starts questions about what is due, as far as there are places. What fails for one app holds up no other.
-    private func ask(about apps: [GoogleApp], at now: Instant, _ start: UnderWay.Start) async throws {
+    private func ask(about apps: [GoogleApp], at now: Instant, _ start: UnderWay<String>.Start) async throws {
         for app in apps {
             let now = max(now, clock.date())
             let ranks = PurchaseRank.allCases.filter { heldUntil(app, $0, at: now) == nil }
@@ -255,7 +228,7 @@ package final class PurchasePoller: Sendable {
     }
 
     private func ask(
-        about app: GoogleApp, _ ranks: [PurchaseRank], at now: Instant, _ start: UnderWay.Start
+        about app: GoogleApp, _ ranks: [PurchaseRank], at now: Instant, _ start: UnderWay<String>.Start
     ) async throws {
         if app.polling, ranks.contains(.scheduled), places(app, .scheduled) > 0 {
             try await queue.takeInScheduled(
@@ -267,7 +240,10 @@ package final class PurchasePoller: Sendable {
                 of: app.packageName, ranks: some, at: now,
                 until: clock.date().advanced(by: Limits.purchaseClaimTime), limit: Int64(places(app, first)))
             for claim in claims {
-                underWay.ask(claim.purchaseToken, of: app.packageName, start) { await self.ask(claim, app) }
+                underWay.ask(claim.purchaseToken, of: app.packageName, start) {
+                    await self.ask(claim, app)
+                    return true
+                }
             }
         }
     }

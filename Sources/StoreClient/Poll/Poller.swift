@@ -19,12 +19,19 @@ package final class Poller: Sendable {
     private let parts: RoundParts
     private let holds = PollHolds()
     private let claims: PollClaims
+    private let underWay = UnderWay<Int32>()
     private let progress = Mutex(Progress())
 
     private struct Progress: Sendable {
         /// When ``run()`` began.
         var runsSince: ContinuousClock.Instant?
         var backlog = PollBacklog(due: 0, oldest: .zero)
+        /// The ids of the streams that are led and looked at next, in this order: each some checks at a time.
+        var waiting: [Int32] = []
+        /// The number of questions since the last round began.
+        var asked = 0
+        /// What the database said since the last look.
+        var failure: (any Error)?
     }
 
     /// - Parameters:
@@ -65,11 +72,14 @@ package final class Poller: Sendable {
         progress.withLock { $0.runsSince = clock.now() }
         await withTaskGroup(of: Void.self) { group in
             group.addTask {
-                await self.clock.repeating("due checks not read", every: Limits.roundPauseMax, self.logger) {
-                    let round = try await self.round(at: self.clock.date())
-                    guard let nextDue = round.nextDue else { return nil }
-                    return min(
-                        Limits.roundPauseMax, max(Limits.roundPauseMin, self.clock.date().duration(to: nextDue)))
+                await self.underWay.repeating(
+                    "due checks not read", pause: .zero, self.clock, self.logger, orLookingEvery: Limits.roundPauseMax
+                ) { look in
+                    let led = try await self.poll(look, at: self.clock.date())
+                    guard look.isOfAll else { return nil }
+                    let nextDue = try await self.nextDue(in: led, after: self.clock.date())
+                    let wait = nextDue.map { self.clock.date().duration(to: $0) } ?? Limits.roundPauseMax
+                    return min(Limits.roundPauseMax, max(Limits.roundPauseMin, wait))
                 }
             }
             group.addTask {
@@ -117,55 +127,77 @@ package final class Poller: Sendable {
     ///
     /// - Throws: ``ReadError`` if the database is unavailable. Checks that were not recorded are still due.
     package func round(at now: Instant) async throws -> PollRound {
+        progress.withLock { $0.asked = 0 }
+        var led: [CheckQueue.PolledStream] = []
+        try await underWay.once { look in led = try await poll(look, at: now) }
+        return PollRound(
+            asked: progress.withLock { $0.asked }, nextDue: try await nextDue(in: led, after: now))
+    }
+
+    private func nextDue(
+        in led: [CheckQueue.PolledStream], after now: Instant
+    ) async throws(ReadError) -> Instant? {
+        let scheduled = try await queue.nextDue(in: led, after: now)
+        let claimed = try await queue.nextClaimEnd(in: led, after: now)
+        let held = holds.nextEnd(in: led.map(\.id), after: now)
+        return [scheduled, claimed, held].compactMap(\.self).min()
+    }
+
+    /// Starts to make checks in the streams that this process leads, as far as there are places: some checks of a stream, then
+    /// some of the next one.
+    ///
+    /// - Returns: The streams that this process leads.
+    private func poll(_ look: UnderWay<Int32>.Look, at now: Instant) async throws -> [CheckQueue.PolledStream] {
+        let failure = progress.withLock { progress in
+            defer { progress.failure = nil }
+            return progress.failure
+        }
+        if let failure { throw failure }
         let streams = try await streams()
         let ids = try await leadership.lead(streams.map(\.id))
         let led = streams.filter { ids.contains($0.id) }
         parts.keep(led.map { .init($0.key) })
-        let asked = try await withThrowingTaskGroup(of: Int.self) { group in
-            var waiting = led[...]
-            for stream in waiting.prefix(Limits.polledStreamsMax) {
-                group.addTask { try await self.pollAlone(stream, at: now) }
-            }
-            waiting = waiting.dropFirst(Limits.polledStreamsMax)
-            var asked = 0
-            while let count = try await group.next() {
-                asked += count
-                if let stream = waiting.popFirst() { group.addTask { try await self.pollAlone(stream, at: now) } }
-            }
-            return asked
+        let underWay = Set(underWay.questions.keys)
+        let due = led.map(\.id).filter { look.isOfAll || look.ended.contains($0) }
+        let next = progress.withLock { progress in
+            progress.waiting.removeAll { !ids.contains($0) }
+            progress.waiting += due.filter { !progress.waiting.contains($0) && !underWay.contains($0) }
+            let next = progress.waiting.prefix(Limits.polledStreamsMax - underWay.count)
+            progress.waiting.removeFirst(next.count)
+            return next
         }
-        let scheduled = try await queue.nextDue(in: Array(led), after: now)
-        let claimed = try await queue.nextClaimEnd(in: Array(led), after: now)
-        let held = holds.nextEnd(in: led.map(\.id), after: now)
-        return PollRound(asked: asked, nextDue: [scheduled, claimed, held].compactMap(\.self).min())
+        for id in next {
+            guard let stream = led.first(where: { $0.id == id }) else { continue }
+            self.underWay.ask("checks", of: id, look.start) { await self.poll(stream, at: now) }
+        }
+        return led
     }
 
-    /// As ``poll(_:at:)``, and leaves the stream alone for a while if that fails for a reason of the stream.
-    private func pollAlone(_ stream: CheckQueue.PolledStream, at now: Instant) async throws -> Int {
+    /// Makes some of the due checks of a stream, and leaves it alone for a while if that fails for a reason of the stream.
+    ///
+    /// - Returns: Whether more may be due.
+    private func poll(_ stream: CheckQueue.PolledStream, at now: Instant) async -> Bool {
         // What is not tried has not succeeded.
-        guard !holds.isHeld(stream.id, at: now) else { return 0 }
-        if let asked = try await parts.make(.init(stream.key), { try await poll(stream, at: now) }) { return asked }
-        holds.hold(stream.id, until: now.advanced(by: Limits.brokenCheckPause))
-        return 0
-    }
-
-    /// Makes the due checks of a stream, and returns the number of questions.
-    private func poll(_ stream: CheckQueue.PolledStream, at now: Instant) async throws -> Int {
-        guard let app = apps[stream.key.app] else { return 0 }
-        var asked = 0
-        while !Task.isCancelled, !holds.isHeld(stream.id, at: now) {
-            let due = try await claims.claimDue(in: stream, at: now)
-            guard !due.isEmpty else { break }
-            do {
-                asked += try await ask(due, of: app, in: stream, at: now)
-            } catch {
-                await release(due.map(\.originalTransactionId), in: stream, at: now)
-                throw error
+        guard let app = apps[stream.key.app], !holds.isHeld(stream.id, at: now) else { return false }
+        do {
+            let claimed = try await parts.make(.init(stream.key)) {
+                let due = try await claims.claimDue(in: stream, at: now)
+                guard !due.isEmpty else { return false }
+                do {
+                    let asked = try await ask(due, of: app, in: stream, at: now)
+                    progress.withLock { $0.asked += asked }
+                } catch {
+                    await release(due.map(\.originalTransactionId), in: stream, at: now)
+                    throw error
+                }
+                return true
             }
-            // Another process may have taken the stream over.
-            guard try await leadership.lead([stream.id]).contains(stream.id) else { break }
+            if claimed == nil { holds.hold(stream.id, until: now.advanced(by: Limits.brokenCheckPause)) }
+            return claimed ?? false
+        } catch {
+            progress.withLock { $0.failure = error }
+            return true
         }
-        return asked
     }
 
     /// Asks about claimed checks, a few at a time, waits for all answers, and returns the number of questions.
