@@ -263,6 +263,33 @@ struct PollerTests {
         }
     }
 
+    @Test("a question that takes long keeps no check of another stream from being made, and is asked once")
+    func slow() async throws {
+        try await Self.withChecks { server, store, poller, clock in
+            store.hold([Self.receipt])
+            clock.set(Self.hour(1))
+            let running = Task { await poller.run() }
+            defer { running.cancel() }
+            try await eventually("the first question") { store.requests == [Self.receipt] ? () : nil }
+
+            let other = Data(repeating: 8, count: 96).base64EncodedString()
+            var body = V1Body(
+                type: "INITIAL_BUY", subscription: Self.other, transaction: Self.other, purchase: Self.purchase,
+                expires: Self.end)
+            body.fields["environment"] = "Sandbox"
+            body.fields["unified_receipt"] = (body.fields["unified_receipt"] as? [String: Any])?
+                .merging(["environment": "Sandbox", "latest_receipt": other]) { $1 }
+            #expect(try await server.apple.post(try body.bytes).status == 200)
+            try await server.isFolded()
+            clock.set(Self.hour(2))
+            try await eventually("the check of the other stream") { store.requests.contains(other) ? () : nil }
+
+            running.cancel()
+            await running.value
+            #expect(store.requests.count { $0 == Self.receipt } == 1)
+        }
+    }
+
     @Test("one answer serves all subscriptions of an Apple Account")
     func account() async throws {
         let ids = [Self.subscription, Self.other]
