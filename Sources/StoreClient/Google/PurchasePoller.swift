@@ -34,8 +34,8 @@ package final class PurchasePoller: Sendable {
         var heldUntil: [Hold: Instant] = [:]
         /// The number of questions since the last round began.
         var asked = 0
-        /// The times that answers plan, as long as they are ahead.
-        var plannedAt: [Instant] = []
+        /// The first of the times that the latest answers plan.
+        var plannedAt: Instant?
     }
 
     private struct Hold: Sendable, Hashable {
@@ -125,9 +125,9 @@ package final class PurchasePoller: Sendable {
         await underWay.repeating(
             "purchases not checked", pause: Limits.purchaseRoundPauseMin, clock, logger, hearing: events,
             orLookingEvery: Limits.purchaseLookInterval
-        ) { look in
+        ) { look, start in
             guard try await leads() else { return Limits.roundPauseMax }
-            let isTried = try await takeInAndAsk(look, at: clock.date())
+            let isTried = try await takeInAndAsk(look, at: clock.date(), start)
             guard isTried else { return nil }
             let wait = try await nextDue(at: clock.date()).map { clock.date().duration(to: $0) }
             return max(
@@ -138,10 +138,12 @@ package final class PurchasePoller: Sendable {
     /// Takes in the notifications of the log, and starts questions about what is due.
     ///
     /// - Returns: False if nothing can be due.
-    private func takeInAndAsk(_ look: UnderWay<String>.Look, at now: Instant) async throws -> Bool {
+    private func takeInAndAsk(
+        _ look: UnderWay<String>.Look, at now: Instant, _ start: UnderWay<String>.Start
+    ) async throws -> Bool {
         let due = try await intake.takeIn().union(look.ended)
         let tried = apps.filter { look.isOfAll || due.contains($0.packageName) }
-        try await ask(about: tried, at: now, look.start)
+        try await ask(about: tried, at: now, start)
         return !tried.isEmpty
     }
 
@@ -182,7 +184,7 @@ package final class PurchasePoller: Sendable {
     package func round(at now: Instant) async throws -> PollRound {
         guard try await leads() else { return PollRound(asked: 0, nextDue: nil) }
         state.withLock { $0.asked = 0 }
-        try await underWay.once { look in _ = try await takeInAndAsk(look, at: now) }
+        try await underWay.once { look, start in _ = try await takeInAndAsk(look, at: now, start) }
         return PollRound(asked: state.withLock { $0.asked }, nextDue: try await nextDue(at: now))
     }
 
@@ -207,8 +209,8 @@ package final class PurchasePoller: Sendable {
         let scheduled = try await queue.nextScheduled(of: apps.filter(\.polling).map(\.packageName), after: now)
         // The projections may not have the answers yet.
         let planned = state.withLock { state in
-            state.plannedAt.removeAll { $0 <= now }
-            return state.plannedAt.min()
+            defer { state.plannedAt = nil }
+            return state.plannedAt
         }
         return ([queued, scheduled, planned] + held).compactMap(\.self).min()
     }
@@ -261,7 +263,8 @@ package final class PurchasePoller: Sendable {
             guard let record = outcome.record else { return }
             state.withLock { state in
                 state.asked += 1
-                if app.polling, let planned = record.plannedAt { state.plannedAt.append(planned) }
+                guard app.polling, let planned = record.plannedAt else { return }
+                state.plannedAt = min(state.plannedAt ?? planned, planned)
             }
         } catch {
             // Errors contain nothing of the purchase.

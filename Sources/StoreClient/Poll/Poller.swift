@@ -74,8 +74,8 @@ package final class Poller: Sendable {
             group.addTask {
                 await self.underWay.repeating(
                     "due checks not read", pause: .zero, self.clock, self.logger, orLookingEvery: Limits.roundPauseMax
-                ) { look in
-                    let led = try await self.poll(look, at: self.clock.date())
+                ) { look, start in
+                    let led = try await self.poll(look, at: self.clock.date(), start)
                     guard look.isOfAll else { return nil }
                     let nextDue = try await self.nextDue(in: led, after: self.clock.date())
                     let wait = nextDue.map { self.clock.date().duration(to: $0) } ?? Limits.roundPauseMax
@@ -129,7 +129,7 @@ package final class Poller: Sendable {
     package func round(at now: Instant) async throws -> PollRound {
         progress.withLock { $0.asked = 0 }
         var led: [CheckQueue.PolledStream] = []
-        try await underWay.once { look in led = try await poll(look, at: now) }
+        try await underWay.once { look, start in led = try await poll(look, at: now, start) }
         return PollRound(
             asked: progress.withLock { $0.asked }, nextDue: try await nextDue(in: led, after: now))
     }
@@ -147,7 +147,9 @@ package final class Poller: Sendable {
     /// some of the next one.
     ///
     /// - Returns: The streams that this process leads.
-    private func poll(_ look: UnderWay<Int32>.Look, at now: Instant) async throws -> [CheckQueue.PolledStream] {
+    private func poll(
+        _ look: UnderWay<Int32>.Look, at now: Instant, _ start: UnderWay<Int32>.Start
+    ) async throws -> [CheckQueue.PolledStream] {
         let failure = progress.withLock { progress in
             defer { progress.failure = nil }
             return progress.failure
@@ -168,7 +170,7 @@ package final class Poller: Sendable {
         }
         for id in next {
             guard let stream = led.first(where: { $0.id == id }) else { continue }
-            self.underWay.ask("checks", of: id, look.start) { await self.poll(stream, at: now) }
+            self.underWay.ask("checks", of: id, start) { await self.poll(stream, at: now) }
         }
         return led
     }

@@ -57,17 +57,16 @@ final class UnderWay<Part: Hashable & Sendable>: Sendable {
         let isOfAll: Bool
         /// The parts of which more may be due since a question ended.
         let ended: Set<Part>
-        let start: Start
     }
 
     /// Looks at all parts, and then at those of which more may be due, until nothing is under way any more or the task is
     /// cancelled. Only one task may look.
-    func once(_ look: (Look) async throws -> Void) async throws {
+    func once(_ look: (Look, Start) async throws -> Void) async throws {
         try await withThrowingDiscardingTaskGroup { group in
             var isFirst = true
             while !Task.isCancelled {
                 let ends = state.withLock { $0.ends }
-                try await look(Look(isOfAll: isFirst, ended: takeEnded()) { group.addTask(operation: $0) })
+                try await look(Look(isOfAll: isFirst, ended: takeEnded())) { group.addTask(operation: $0) }
                 isFirst = false
                 // The end of a question makes room for others.
                 if state.withLock({ $0.questions.isEmpty && $0.ends == ends }) { break }
@@ -88,7 +87,7 @@ final class UnderWay<Part: Hashable & Sendable>: Sendable {
     func repeating(
         _ problem: Logger.Message, pause: Duration, _ clock: StoreClock, _ logger: Logger,
         hearing events: EventWatch? = nil, orLookingEvery interval: Duration,
-        _ look: (Look) async throws -> Duration?
+        _ look: (Look, Start) async throws -> Duration?
     ) async {
         await withDiscardingTaskGroup { group in
             var isWorking = true
@@ -97,8 +96,9 @@ final class UnderWay<Part: Hashable & Sendable>: Sendable {
                 let mark = await events?.mark()
                 do {
                     let isOfAll = next <= clock.now()
-                    let wait = try await look(
-                        Look(isOfAll: isOfAll, ended: takeEnded()) { group.addTask(operation: $0) })
+                    let wait = try await look(Look(isOfAll: isOfAll, ended: takeEnded())) {
+                        group.addTask(operation: $0)
+                    }
                     if let wait { next = clock.now() + wait }
                     isWorking = true
                 } catch {
