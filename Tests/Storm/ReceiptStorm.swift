@@ -4,6 +4,7 @@ import Logging
 import Simulation
 import Subscriptions
 import Synchronization
+import TestSupport
 
 /// Receipts that backends hand in during a storm, and a store that often fails to answer about them.
 ///
@@ -13,6 +14,8 @@ final class ReceiptStorm: Sendable {
 
     private let simulation: Simulation
     private let handIns: [SimulatedHandIn]
+    /// The receipts of the hand-ins, signed as Apple's are: others share with strangers.
+    private let receipts: [[UInt8]]
     private let store: SimulatedStore
     private let listener: Task<Void, Never>
     private let report: StormReport
@@ -47,8 +50,11 @@ final class ReceiptStorm: Sendable {
         guard let simulation = Simulation(settings) else { throw CocoaError(.featureUnsupported) }
         self.simulation = simulation
         self.report = report
-        handIns = simulation.handIns
-        let store = SimulatedStore(simulation, slowness: Limits.slowness)
+        let handIns = simulation.handIns
+        let receipts = try handIns.map { try SignedReceipt.make(app: Self.app, opaque: $0.receipt) }
+        let contents = Dictionary(zip(receipts, handIns.map(\.receipt))) { first, _ in first }
+        (self.handIns, self.receipts) = (handIns, receipts)
+        let store = SimulatedStore(simulation, slowness: Limits.slowness) { contents[$0] }
         self.store = store
         let (addresses, found) = AsyncStream<String>.makeStream()
         listener = Task {
@@ -101,7 +107,7 @@ final class ReceiptStorm: Sendable {
     /// - Returns: Whether the store has answered.
     private func handIn(_ number: Int, to server: StormServer, _ client: StormClient) async -> Bool {
         guard let port = server.ports?.private else { return false }
-        let body = Array("{\"receipt\":\"\(Base64.text(handIns[number].receipt))\"}".utf8)
+        let body = Array("{\"receipt\":\"\(Base64.text(receipts[number]))\"}".utf8)
         let answer = await client.post(body, to: port, path: "/receipts?app=\(Self.app)&environment=any")
         state.withLock { $0.answers[answer?.status ?? 0, default: 0] += 1 }
         guard let answer else { return false }

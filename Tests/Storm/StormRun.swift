@@ -20,7 +20,8 @@ struct StormRun: Sendable {
     static func start(folder: String, load: StormLoad, seed: UInt64, report: StormReport) async throws -> StormRun {
         let database = try await StormDatabase.start(folder: folder + "/db")
         let root = folder + "/root.pem"
-        try TestCertificates.standard.rootPEM.write(toFile: root, atomically: false, encoding: .utf8)
+        try (TestCertificates.standard.rootPEM + SignedReceipt.rootPEM())
+            .write(toFile: root, atomically: false, encoding: .utf8)
         let receipts = try await ReceiptStorm(seed: seed, report: report)
         let deliveries = try await DeliveryStorm(seed: seed, report: report)
         let apps = folder + "/apps.json"

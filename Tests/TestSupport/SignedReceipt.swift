@@ -1,6 +1,7 @@
 import AppStore
 import Crypto
 import CryptoExtras
+import Encoding
 import Foundation
 import SwiftASN1
 import X509
@@ -28,15 +29,25 @@ package struct SignedReceipt: Sendable {
         return roots
     }()
 
+    /// The root as a file.
+    package static func rootPEM() throws -> String {
+        let text = Base64.text(try Keys.shared.get().der(of: \.root))
+        return "-----BEGIN CERTIFICATE-----\n\(text)\n-----END CERTIFICATE-----\n"
+    }
+
     /// The bytes of a receipt of an app.
-    package static func make(app: String, number: Int = 1, _ shape: Shape = Shape()) throws -> [UInt8] {
+    ///
+    /// - Parameter opaque: What only Apple can read in it; nil for something that depends on the number.
+    package static func make(
+        app: String, number: Int = 1, opaque: [UInt8]? = nil, _ shape: Shape = Shape()
+    ) throws -> [UInt8] {
         let keys = try Keys.shared.get()
         let leaf = shape.leafMaySign ? keys.leaf : keys.plainLeaf
         let issuer = shape.issuerIsAppleRelations ? keys.issuer : keys.plainIssuer
         var content = der(
             0x31,
             attribute(2, der(0x0C, Array(app.utf8))) + attribute(3, der(0x0C, Array("\(number)".utf8)))
-                + attribute(4, Array(repeating: UInt8(truncatingIfNeeded: number), count: 200)))
+                + attribute(4, opaque ?? Array(repeating: UInt8(truncatingIfNeeded: number), count: 200)))
         let signature =
             shape.isSHA1
             ? try keys.leafKey.signature(for: Insecure.SHA1.hash(data: content), padding: .insecurePKCS1v1_5)

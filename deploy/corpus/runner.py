@@ -111,7 +111,8 @@ class Run:
             if asked and done >= len(tokens):
                 return
             time.sleep(0.1)
-        raise Failure(f"Google Play was not asked about {sorted(tokens)} within {ASKED_SECONDS} seconds")
+        said = "; ".join(self.server.said(self.case.package))
+        raise Failure(f"Google Play was not asked about {sorted(tokens)} within {ASKED_SECONDS} seconds. Log: {said}")
 
     def handIn(self, step):
         """What a backend hands in about a customer: `purchaseToken` and `productId`, or a `transaction` of StoreKit."""

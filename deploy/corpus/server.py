@@ -98,6 +98,10 @@ class Server:
                 total += float(line.rsplit(" ", 1)[1])
         return total
 
+    def said(self, app):
+        """The last lines of the server's log about an app; none where the log is elsewhere."""
+        return []
+
     def query(self, text, role="subledger_analyst"):
         """The rows of a query as lists of text; null is None."""
         result = subprocess.run(
@@ -167,6 +171,9 @@ class OwnServer(Server):
         socket = str(self.folder / "data" / "run")
         super().__init__(
             public, private, token.stdout.strip(), lambda role: ["-h", socket, "-U", role, "-d", "subledger"])
+
+    def said(self, app):
+        return [line for line in self.log.read_text().splitlines() if app in line][-5:]
 
     def address(self, listener, seconds=90):
         deadline = time.monotonic() + seconds

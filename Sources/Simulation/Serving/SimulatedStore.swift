@@ -42,16 +42,20 @@ package final class SimulatedStore: Sendable {
     package let api: SimulatedServerAPI
     /// Nil if the store sends no notifications.
     private let sender: NotificationSender?
+    private let unwrap: @Sendable ([UInt8]) -> [UInt8]?
     private let state: Mutex<State>
 
     /// - Parameters:
     ///   - now: The clock's first instant; nil for the end of all stories.
     ///   - faults: The fraction of requests with a fault, 0 to 1.
+    ///   - unwrap: Returns the receipt that a signed container has, which is answered for it; nil if it is none.
     package init(
         _ simulation: Simulation, now: Instant? = nil, faults: Double = 0, slowness: Duration = .seconds(60),
-        api settings: SimulatedServerAPI.Settings = .init()
+        api settings: SimulatedServerAPI.Settings = .init(),
+        unwrap: @escaping @Sendable ([UInt8]) -> [UInt8]? = { _ in nil }
     ) {
         self.simulation = simulation
+        self.unwrap = unwrap
         self.faults = StoreFaults(seed: simulation.settings.seed, fraction: faults)
         self.slowness = slowness
         let api = SimulatedServerAPI(simulation, faults: faults, settings)
@@ -115,6 +119,7 @@ package final class SimulatedStore: Sendable {
 extension SimulatedStore {
     /// - Parameter body: The body of a POST; nil for any other method.
     package func reaction(to body: [UInt8]?, host: Subscriptions.Environment) -> Reaction {
+        let body = body.map(unwrapped)
         let receipt = body.flatMap { VerifyReceipt.receipt(in: $0) }.map { Hex.text(Array(SHA256.hash(data: $0))) }
         let (now, deleted, injected) = state.withLock { ($0.now, $0.deleted, $0.plan.next()) }
         let number = receipt.flatMap { UInt64($0.prefix(16), radix: 16) } ?? 0
@@ -142,6 +147,12 @@ extension SimulatedStore {
                     status: 200, contentType: fault == .markedAsHTML ? "text/html" : "application/json",
                     body: answer.body, isSlow: fault == .slow))
         }
+    }
+
+    private func unwrapped(_ body: [UInt8]) -> [UInt8] {
+        guard let receipt = VerifyReceipt.receipt(in: body), let inner = unwrap(receipt) else { return body }
+        let text = String(decoding: body, as: UTF8.self)
+        return Array(text.replacing(Base64.text(receipt), with: Base64.text(inner)).utf8)
     }
 
     /// Answers a request of the App Store Server API.
