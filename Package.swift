@@ -212,8 +212,7 @@ let package = Package(
         .target(
             name: "TestSupport",
             dependencies: [
-                "AppStore", "Encoding", "EventLog", "PlayStore", "Postgres", "Simulation", "SubledgerClient",
-                "Subscriptions",
+                "AppStore", "Encoding", "EventLog", "PlayStore", "Postgres", "Simulation", "Subscriptions",
                 .product(name: "Crypto", package: "swift-crypto"),
                 .product(name: "CryptoExtras", package: "swift-crypto"),
                 serverProduct("Logging", "swift-log"),

@@ -1,17 +1,11 @@
 import EventLog
 import Foundation
 import HTTPTypes
-import SubledgerClient
 import TestSupport
 import Testing
 
-#if canImport(FoundationNetworking)
-    import FoundationNetworking
-#endif
-
 /// A browser without script: keeps its cookies, follows no redirect, and sends forms with their origin.
 final class ConsoleBrowser: Sendable {
-    private let session: URLSession
     let port: Int
 
     struct Page: Sendable {
@@ -31,18 +25,6 @@ final class ConsoleBrowser: Sendable {
 
     init(port: Int) {
         self.port = port
-        let configuration = URLSessionConfiguration.ephemeral
-        configuration.httpShouldSetCookies = false
-        session = URLSession(configuration: configuration, delegate: NoRedirects(), delegateQueue: nil)
-    }
-
-    private final class NoRedirects: NSObject, URLSessionTaskDelegate, Sendable {
-        func urlSession(
-            _ session: URLSession, task: URLSessionTask, willPerformHTTPRedirection response: HTTPURLResponse,
-            newRequest request: URLRequest, completionHandler: @escaping (URLRequest?) -> Void
-        ) {
-            completionHandler(nil)
-        }
     }
 
     func get(_ path: String, cookie: String? = nil) async throws -> Page {
@@ -85,17 +67,12 @@ final class ConsoleBrowser: Sendable {
         _ method: String, _ path: String, cookie: String?, body: [UInt8]?, origin: String?,
         type: String = "application/x-www-form-urlencoded"
     ) async throws -> Page {
-        guard let url = URL(string: "http://127.0.0.1:\(port)\(path)") else { throw URLError(.badURL) }
-        var request = URLRequest(url: url, timeoutInterval: 30)
-        request.httpMethod = method
-        request.httpBody = body.map { Data($0) }
-        if body != nil { request.setValue(type, forHTTPHeaderField: "Content-Type") }
-        if let cookie { request.setValue(cookie, forHTTPHeaderField: "Cookie") }
-        if let origin, !origin.isEmpty { request.setValue(origin, forHTTPHeaderField: "Origin") }
-        let (data, http) = try await session.answer(to: request)
         var headers: [String: String] = [:]
-        for (name, value) in http.allHeaderFields { headers["\(name)".lowercased()] = "\(value)" }
-        return Page(status: http.statusCode, headers: headers, body: String(decoding: data, as: UTF8.self))
+        if body != nil { headers["Content-Type"] = type }
+        if let cookie { headers["Cookie"] = cookie }
+        if let origin, !origin.isEmpty { headers["Origin"] = origin }
+        let answer = try await LocalRequest(port: port, method, path, headers: headers, body: body).send()
+        return Page(status: answer.status, headers: answer.headers, body: answer.body)
     }
 
     /// Logs in, and returns the cookie of the session.

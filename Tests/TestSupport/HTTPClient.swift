@@ -1,9 +1,4 @@
 import Foundation
-import SubledgerClient
-
-#if canImport(FoundationNetworking)
-    import FoundationNetworking
-#endif
 
 /// An HTTP response.
 package struct HTTPAnswer: Sendable {
@@ -56,26 +51,16 @@ package struct HTTPClient: Sendable {
     private func send(
         _ method: String, _ path: String, _ body: [UInt8]?, _ headers: [String: String] = [:]
     ) async throws -> HTTPAnswer {
-        guard let url = URL(string: "http://127.0.0.1:\(port)\(path)") else { throw URLError(.badURL) }
-        var request = URLRequest(url: url, timeoutInterval: 30)
-        request.httpMethod = method
-        if let token { request.setValue("Bearer \(token)", forHTTPHeaderField: "Authorization") }
-        request.httpBody = body.map { Data($0) }
-        for (name, value) in headers { request.setValue(value, forHTTPHeaderField: name) }
+        var headers = headers
+        if let token { headers["Authorization"] = headers["Authorization"] ?? "Bearer \(token)" }
+        let request = try LocalRequest(port: port, method, path, headers: headers, body: body)
         let deadline = ContinuousClock.now + patience
         while true {
-            let answer = try await Self.answer(to: request)
+            let answer = try await request.send()
             guard answer.status == 503, answer.body.contains("the database"), ContinuousClock.now < deadline else {
                 return answer
             }
             try await Task.sleep(for: .milliseconds(200))
         }
-    }
-
-    private static func answer(to request: URLRequest) async throws -> HTTPAnswer {
-        let (data, http) = try await URLSession.shared.answer(to: request)
-        var headers: [String: String] = [:]
-        for (name, value) in http.allHeaderFields { headers["\(name)".lowercased()] = "\(value)" }
-        return HTTPAnswer(status: http.statusCode, headers: headers, body: String(decoding: data, as: UTF8.self))
     }
 }

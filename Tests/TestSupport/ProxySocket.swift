@@ -1,6 +1,6 @@
 import Foundation
 
-/// The system calls of the proxy.
+/// The system calls of the proxy, and of ``LocalRequest``.
 enum ProxySocket {
     static func listen(port: Int) throws -> Int32 {
         let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
@@ -31,6 +31,31 @@ enum ProxySocket {
         guard descriptor >= 0 else { return nil }
         _ = fcntl(descriptor, F_SETFD, FD_CLOEXEC)
         _ = fcntl(descriptor, F_SETFL, O_NONBLOCK)
+        return descriptor
+    }
+
+    /// Connects to a port of this machine.
+    ///
+    /// - Parameter seconds: For how long each call waits.
+    /// - Throws: If the connection is refused.
+    static func connect(port: Int, patience seconds: Int) throws -> Int32 {
+        let descriptor = socket(AF_INET, Int32(SOCK_STREAM.rawValue | SOCK_CLOEXEC.rawValue), 0)
+        guard descriptor >= 0 else { throw POSIXError(.EMFILE) }
+        var limit = timeval(tv_sec: seconds, tv_usec: 0)
+        for option in [SO_RCVTIMEO, SO_SNDTIMEO] {
+            setsockopt(descriptor, SOL_SOCKET, option, &limit, socklen_t(MemoryLayout<timeval>.size))
+        }
+        var address = sockaddr_in()
+        address.sin_family = sa_family_t(AF_INET)
+        address.sin_port = in_port_t(port).bigEndian
+        address.sin_addr.s_addr = inet_addr("127.0.0.1")
+        let isConnected = withGeneric(&address) {
+            Glibc.connect(descriptor, $0, socklen_t(MemoryLayout<sockaddr_in>.size)) == 0
+        }
+        guard isConnected else {
+            close(descriptor)
+            throw POSIXError(.ECONNREFUSED)
+        }
         return descriptor
     }
 
