@@ -157,6 +157,26 @@ struct V2OddBodyTests {
         #expect(event.renewals.map(\.signedDate) == event.transactions.map(\.signedDate))
     }
 
+    @Test(
+        "a status of a running subscription counts without renewal info, if the stated end agrees",
+        arguments: [
+            ("1", "2019-01-20", true), ("\"1\"", "2019-01-20", true), ("1", "2018-11-20", false),
+            ("4", "2019-01-20", false),
+        ])
+    func runningWithoutRenewal(status: String, end: String, isStated: Bool) throws {
+        let body = V2Body(
+            "DID_CHANGE_RENEWAL_STATUS", at: "2018-12-20", v2Row("1000000000000009", "2018-10-20", end),
+            data: ["status": .raw(status)])
+        let refunded = body.changing { $0.transaction?["revocationDate"] = ms("2018-12-10") }
+
+        let event = try body.event()
+
+        #expect(event.renewals.map(\.originalTransactionId) == (isStated ? [testSubscription] : []))
+        #expect(event.renewals.allSatisfy { $0.signedDate == day("2018-12-20") && $0.endedStatus == nil })
+        #expect(event.defects == [])
+        #expect(try refunded.event().renewals.isEmpty)
+    }
+
     @Test("unknown values of known fields are kept with their spelling")
     func unknownValues() throws {
         let event = try body.changing {

@@ -64,6 +64,16 @@ struct CommitmentTests {
         #expect(subscription.reportingPeriods.allSatisfy { $0.churnedAt == nil })
     }
 
+    @Test("that is cancelled remains so after a status without renewal info")
+    func statusAlone() {
+        var status = RenewalInfo(originalTransactionId: testSubscription)
+        status.signedDate = day("2026-10-06")
+        let alone = Self.told("2026-10-06", [Self.first], [status])
+        let subscription = Subscription(arriving: [Self.bought, Self.cancelled, alone])
+
+        #expect(subscription.status(at: day("2026-10-07")) == .activeWillEnd)
+    }
+
     @Test("that is cancelled and taken up again goes on, whichever report arrives last", arguments: Arrival.allCases)
     func takenUpAgain(_ arrival: Arrival) {
         let again = Self.told("2026-10-07", [Self.first], [Self.renewal("2026-10-07", commitment: "1")])

@@ -117,6 +117,43 @@ struct EndedByStatusTests {
         #expect(subscription.access.map(\.cut) == [nil])
     }
 
+    /// A notification without renewal info, which has a status.
+    private static func alone(_ date: String, ended: Int? = nil) -> Told {
+        var status = RenewalInfo(originalTransactionId: testSubscription)
+        (status.signedDate, status.endedStatus) = (day(date), ended)
+        return told(date, status)
+    }
+
+    @Test("of statuses without renewal info the last one counts, in any order", arguments: Arrival.allCases)
+    func aloneInAnyOrder(_ arrival: Arrival) {
+        let statuses = [Self.alone("2026-10-10", ended: 2), Self.alone("2026-10-11")]
+        let taken = Subscription(arriving: arrival.arrange(statuses))
+        let ended = Subscription(arriving: arrival.arrange(statuses + [Self.alone("2026-10-12", ended: 5)]))
+
+        #expect(taken.spans == [Span("2026-10-01", "2026-11-01")])
+        #expect(taken.status(at: day("2026-10-12")) == .active)
+        #expect(ended.spans == [Span("2026-10-01", "2026-10-12")])
+        #expect(ended.status(at: day("2026-10-12")) == .expired)
+    }
+
+    @Test("a status alone says nothing of the renewal, and ends a retry that it contradicts")
+    func aloneAndRenewal() {
+        let failed = intention(autoRenew: true) {
+            $0.signedDate = day("2026-10-02")
+            $0.isInBillingRetryPeriod = true
+            $0.renewalPrice = 9990
+            $0.priceIncreaseStatus = 0
+        }
+        let subscription = Subscription(arriving: [Self.told("2026-10-02", failed), Self.alone("2026-10-11")])
+
+        let renewal = subscription.renewal(at: day("2026-10-12"))
+
+        #expect(renewal.renewalPrice == 9990 && renewal.priceIncreaseStatus == 0 && renewal.autoRenewStatus == true)
+        #expect(renewal.isInBillingRetryPeriod == nil)
+        #expect(subscription.renewal(at: day("2026-10-10")).isInBillingRetryPeriod == true)
+        #expect(subscription.isRenewing(at: day("2026-10-12")) == true)
+    }
+
     @Test("a later report with a reason for the end takes nothing back, and neither does one of a new purchase")
     func stillOver() {
         let repeated = Self.told("2026-10-11", Self.renewal("2026-10-11", intent: 2))

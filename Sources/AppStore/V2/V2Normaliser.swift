@@ -52,14 +52,13 @@ private struct V2Normaliser {
         }
         if uuid == nil { body.note("notificationUUID", "is missing or blank") }
         noteGraceWithoutEnd(subtype, renewal)
-        if let status = endedStatus(type, transaction, renewal), let id = transaction?.originalTransactionId {
-            // What a missing part would have said does not give access.
-            if renewal == nil {
-                renewal = RenewalInfo(originalTransactionId: id)
-                renewal?.signedDate = transaction?.signedDate
-            }
-            renewal?.endedStatus = status
+        let ended = endedStatus(type, transaction, renewal)
+        if let transaction, renewal == nil, ended != nil || isRunning(transaction) {
+            // A status counts without renewal info: what a missing part would have said neither gives access nor ends it.
+            renewal = RenewalInfo(originalTransactionId: transaction.originalTransactionId)
+            renewal?.signedDate = transaction.signedDate
         }
+        if let ended { renewal?.endedStatus = ended }
         return Event(
             source: source, environment: claim.environment ?? .unknown, app: claim.bundleId, type: type,
             subtype: subtype, kind: V2Kind.kind(of: type, subtype), dedupeKey: dedupeKey(uuid),
@@ -115,6 +114,16 @@ private struct V2Normaliser {
         reader.defects.append(
             Defect(path: "data.status", problem: "says that grace is over, and its stated end is later"))
         return status
+    }
+
+    /// True if the status says that the subscription runs, and the end that is stated with it agrees.
+    private func isRunning(_ transaction: Transaction) -> Bool {
+        guard let stated = notification.notification.payload.root["data"]?["status"],
+            stated.int64 == RenewalInfo.activeStatus || stated.string == String(RenewalInfo.activeStatus),
+            transaction.revocationDate == nil, !transaction.isUpgraded,
+            let end = transaction.expiresDate, let signed = transaction.signedDate
+        else { return false }
+        return signed < end
     }
 
     /// Stores an object of the notification as details, without the fields that are read elsewhere.

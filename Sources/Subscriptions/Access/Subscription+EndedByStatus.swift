@@ -6,7 +6,8 @@ import Encoding
 extension Subscription {
     /// Ends the paid periods in which the App Store said that access was over.
     ///
-    /// A later report that shows the same purchases as running takes that back: the status was wrong, or late.
+    /// A later report that shows the same purchases as running takes that back, be it a status alone: the earlier one was
+    /// wrong, or late.
     static func cut(
         _ paid: [AccessPeriod], byStatusIn renewals: [SubscriptionFacts.RenewalStatement],
         _ transactions: [ResolvedTransaction], _ rules: inout some RuleCollector

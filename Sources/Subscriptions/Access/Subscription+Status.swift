@@ -121,11 +121,18 @@ extension Subscription {
     ///
     /// The auto-renew status and the products keep their last reported values. Retry, grace, price and expiration
     /// intent are those of the latest report, since Apple withdraws them by omitting them. What receipts do not contain,
-    /// such as the price, is that of the latest signed report.
+    /// such as the price, is that of the latest signed report. A status alone withdraws what contradicts it.
     package func renewal(at instant: Instant) -> RenewalInfo {
         var result = RenewalInfo(originalTransactionId: originalTransactionId)
         var isSigned = true
         for statement in renewals where statement.statedAt <= instant {
+            if statement.renewal.isStatusAlone {
+                // A subscription that runs, or is over, is neither retried nor in grace.
+                result.endedStatus = statement.renewal.endedStatus
+                (result.isInBillingRetryPeriod, result.gracePeriodExpiresDate) = (nil, nil)
+                result.expirationIntent = nil
+                continue
+            }
             let earlier = result
             result = statement.renewal
             isSigned = statement.isSigned

@@ -291,7 +291,7 @@ struct Chronicle {
     private var priceIncreases: [ChronicleEntry] {
         var status: Int?
         var entries: [ChronicleEntry] = []
-        for statement in subscription.renewals {
+        for statement in subscription.renewals where !statement.renewal.isStatusAlone {
             defer { status = statement.renewal.priceIncreaseStatus }
             guard let now = statement.renewal.priceIncreaseStatus, now != status else { continue }
             entries.append(

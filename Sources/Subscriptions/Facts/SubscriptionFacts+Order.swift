@@ -36,7 +36,7 @@ extension SubscriptionFacts {
         var endingAt: Instant?
         return renewalsInOrder.map { key, evidence in
             let renewal = key.renewal.boxed.value
-            if key.isSigned {
+            if key.isSigned, !renewal.isStatusAlone {
                 let isEnding = renewal.commitmentAutoRenewStatus == false
                 endingAt = isEnding ? renewal.commitmentRenewalDate ?? .latest : nil
             }

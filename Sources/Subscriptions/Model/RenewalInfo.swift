@@ -50,11 +50,21 @@ package struct RenewalInfo: Sendable, Hashable {
         self.eligibleWinBackOfferIds = []
     }
 
+    /// Apple's `status` of a subscription that runs.
+    package static let activeStatus: Int64 = 1
     /// Apple's `status` while it retries a renewal, without grace. The period that was paid for may not be over yet.
     package static let retryStatus = 3
 }
 
 extension RenewalInfo {
+    /// True for the status of a notification without renewal info: it says whether access is over, and nothing else.
+    var isStatusAlone: Bool {
+        guard productId == nil, autoRenewProductId == nil, autoRenewStatus == nil else { return false }
+        var status = RenewalInfo(originalTransactionId: originalTransactionId)
+        (status.endedStatus, status.signedDate) = (endedStatus, signedDate)
+        return self == status
+    }
+
     /// Whether the subscription goes on after the commitment of twelve months that is billed monthly; nil if there is no
     /// commitment. A customer who cancels one switches this off: its months are still charged, so that ``autoRenewStatus``
     /// stays on.
