@@ -157,7 +157,8 @@ extension ScriptedGoogle {
                 \(isTest ? #""testPurchase":{},"# : "")\
                 "acknowledgementState":"ACKNOWLEDGEMENT_STATE_\(isAcknowledged ? "ACKNOWLEDGED" : "PENDING")",\
                 "lineItems":[{"productId":"premium","expiryTime":"\(end)","latestSuccessfulOrderId":"\(order)",\
-                "autoRenewingPlan":{"autoRenewEnabled":\(state == "ACTIVE")},"offerDetails":{"basePlanId":"monthly"}}]}
+                "autoRenewingPlan":{"autoRenewEnabled":\(state == "ACTIVE"),\
+                "recurringPrice":{"currencyCode":"USD","units":"9"}},"offerDetails":{"basePlanId":"monthly"}}]}
                 """)
     }
 

@@ -11,9 +11,15 @@ struct AnsweredPurchaseTests {
         var snapshot = PurchaseSnapshot(purchaseToken: "t1", kind: .subscription, stateName: state.rawValue)
         snapshot.items = orders.map { order in
             var item = PurchaseSnapshot.Item(productId: "premium")
-            item.orderId = order
+            (item.orderId, item.price, item.currency) = (order, 9990, "USD")
             return item
         }
+        return snapshot
+    }
+
+    private static func withoutPrice(_ order: String, phase: String? = nil) -> PurchaseSnapshot {
+        var snapshot = snapshot(.active, order)
+        (snapshot.items[0].price, snapshot.items[0].phase) = (nil, phase)
         return snapshot
     }
 
@@ -61,6 +67,21 @@ struct AnsweredPurchaseTests {
         Row(
             testDescription: "the same order of a prepaid plan", snapshot: prepaid("G"), last: last(.active, "G"),
             orders: []),
+        Row(
+            testDescription: "the first order of an answer without a price", snapshot: withoutPrice("G"), last: nil,
+            orders: ["G"]),
+        Row(
+            testDescription: "a renewal of an answer without a price", snapshot: withoutPrice("G..0"),
+            last: last(.active, "G"), orders: ["G..0"]),
+        Row(
+            testDescription: "the standard price, which the answer does not state",
+            snapshot: withoutPrice("G", phase: "BASE_PRICE"), last: nil, orders: ["G"]),
+        Row(
+            testDescription: "a free trial of an answer without a price",
+            snapshot: withoutPrice("G", phase: "FREE_TRIAL"), last: nil, orders: []),
+        Row(
+            testDescription: "the same order of an answer without a price", snapshot: withoutPrice("G"),
+            last: last(.active, "G"), orders: []),
         Row(testDescription: "an offer in an unknown phase", snapshot: offer(phase: nil), last: nil, orders: ["G"]),
         Row(
             testDescription: "a renewal begins where the last period ended", snapshot: snapshot(.active, "G..1"),

@@ -15,7 +15,7 @@ package struct AnsweredPurchase: Sendable, Hashable {
 
     /// What an answer shows, and the orders to ask about because it does not show when their periods began: those that
     /// were charged between this answer and the one before, and the one that ended account hold or a pause; and the newest
-    /// one, if an offer lowered its price, which the answer does not show either. Of prepaid plans and one-time products also
+    /// one, if an offer lowered its price, or if the answer has no price. Of prepaid plans and one-time products also
     /// the order that paid for them, since the answer shows no price. Google does not tell when an amount is
     /// paid back, so the newest order is asked about again whenever the state changes or something was voided.
     ///
@@ -53,12 +53,15 @@ package struct AnsweredPurchase: Sendable, Hashable {
 
 extension PurchaseSnapshot.Item {
     /// Whether only the order has the price that was paid: an offer can have lowered it, and that of a prepaid plan is in no
-    /// answer.
+    /// answer. Answers of before 2025 have no price at all.
+    ///
+    /// - Source: googlesamples/android-play-publisher-api#76, googleapis/google-api-java-client-services#22351.
     fileprivate var hidesPrice: Bool {
         if isPrepaid { return true }
         return switch phase {
-        case "BASE_PRICE", "FREE_TRIAL": false
-        case nil: offerId != nil
+        case "FREE_TRIAL": false
+        case "BASE_PRICE": price == nil
+        case nil: offerId != nil || price == nil
         default: true
         }
     }
