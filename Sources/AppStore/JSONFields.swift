@@ -14,7 +14,11 @@ extension JSONFields {
         _ unknown: [(field: UnknownValue.Field, value: String)], named name: (UnknownValue.Field) -> StaticString
     ) {
         for (field, value) in unknown where value != Transaction.unreadable {
-            report(name(field), UnknownValue.problem(value, of: field))
+            let isInOtherWords = field == .productType && EarlierReading.isInForce
+            report(
+                name(field),
+                isInOtherWords
+                    ? "is of no kind of product that this version knows" : UnknownValue.problem(value, of: field))
         }
     }
 
@@ -57,11 +61,12 @@ extension JSONFields {
                 unread = unread ?? key
                 continue
             }
-            guard instant > .earliest else {
+            guard instant > .earliest || EarlierReading.isInForce else {
                 report(key, "is the beginning of 1970, which counts as no date")
                 continue
             }
-            if instant < Self.receiptsSince, let formatted = formattedDate(in: renderings[(index + 1)...]),
+            if instant < Self.receiptsSince, !EarlierReading.isInForce,
+                let formatted = formattedDate(in: renderings[(index + 1)...]),
                 abs(formatted.milliseconds - instant.milliseconds) > Self.yearMilliseconds
             {
                 report(key, "is years from the formatted date, which counts")
@@ -93,18 +98,20 @@ extension JSONFields {
             return Instant(milliseconds: milliseconds)
         }
         let parts = text.split(separator: " ")
-        guard parts.count == 3 else { return Instant(iso8601: text) }
-        return switch parts[2] {
-        case "Etc/GMT", "GMT", "Etc/UTC", "UTC": Instant(iso8601: "\(parts[0])T\(parts[1])Z")
-        case "America/Los_Angeles": Instant(pacificDate: parts[0], time: parts[1])
-        default: nil
-        }
+        guard parts.count == 3 else { return EarlierReading.isInForce ? nil : Instant(iso8601: text) }
+        let isPacific = parts[2] == "America/Los_Angeles"
+        guard isPacific || ["Etc/GMT", "GMT", "UTC", "Etc/UTC"].contains(parts[2]) else { return nil }
+        if isPacific || parts[2] == "Etc/UTC", EarlierReading.isInForce { return nil }
+        return isPacific
+            ? Instant(pacificDate: parts[0], time: parts[1]) : Instant(iso8601: "\(parts[0])T\(parts[1])Z")
     }
 
     /// The milliseconds before a decimal point; nil if it is no such number of 13 digits.
     private func withoutFraction(_ text: String) -> Int64? {
         let parts = text.utf8.split(separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
-        guard parts.count == 2, parts[0].count == 13, parts[1].allSatisfy(isDigit) else { return nil }
+        guard parts.count == 2, parts[0].count == 13, parts[1].allSatisfy(isDigit), !EarlierReading.isInForce else {
+            return nil
+        }
         return Int64(Substring(parts[0]))
     }
 }

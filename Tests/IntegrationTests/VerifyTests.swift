@@ -254,6 +254,85 @@ struct VerifyTests {
         #expect(outcome.finding?.description.hasSuffix(": differs from a fresh fold") == true)
     }
 
+    /// A body with a cancellation date of zero, a date in Pacific time alone, and renewal info that names no subscription.
+    private static var readDifferently: V1Body {
+        var body = V1Body()
+        body["auto_renew_status"] = nil
+        body["unified_receipt"] =
+            [
+                "status": 0, "environment": "Production",
+                "latest_receipt_info": [
+                    [
+                        "transaction_id": "1000000000000001", "original_transaction_id": "1000000000000001",
+                        "product_id": "com.example.magazine.monthly", "quantity": "1",
+                        "purchase_date_pst": "2018-02-19 16:00:00 America/Los_Angeles",
+                        "expires_date_ms": "1521504000000", "cancellation_date_ms": "0",
+                    ]
+                ],
+                "pending_renewal_info": [
+                    [
+                        "product_id": "com.example.magazine.monthly",
+                        "auto_renew_product_id": "com.example.magazine.monthly", "auto_renew_status": "1",
+                    ]
+                ],
+            ] as [String: Any]
+        return body
+    }
+
+    /// What the release of 26 November 2026 derived from it. The fingerprint was computed by hand.
+    private static let derivedBefore = """
+        update subledger.event
+        set facts = '{
+            "renewals": [],
+            "transactions": [{
+              "quantity": 1, "productId": "com.example.magazine.monthly", "expiresDate": "2018-03-20T00:00:00.000Z",
+              "revocationDate": "1970-01-01T00:00:00.000Z", "transactionId": "1000000000000001",
+              "originalTransactionId": "1000000000000001"
+            }]
+          }',
+          defects = '[{
+            "path": "unified_receipt.pending_renewal_info[0].original_transaction_id",
+            "problem": "is missing, the element is passed over"
+          }]',
+          occurred_at = '1970-01-01T00:00:00Z',
+          fingerprint = '\\xcdac829eb87385fea56deba6dba136dc61c96ef96695c72646f769b7c01d4894'
+        """
+
+    @Test("what the release before a migration derived differently is no damage, and any other value is")
+    func readDifferently() async throws {
+        try await SimulatedLog.with { log in
+            let apps = Apps([App(bundleId: V1Body.app, sharedSecrets: [V1Body.secret])])
+            let notification = try apps.verify(try Self.readDifferently.bytes, receivedAt: TestBundle.now)
+            _ = try await log.append([PreparedEvent(notification, receivedAt: TestBundle.now)])
+            try await log.damage(Self.derivedBefore)
+            await log.projector.foldAllStreams()
+
+            let withoutMigration = try await Self.run(log)
+            try await log.script("insert into subledger.schema_version (version) values (1)")
+            let migrated = try await Self.run(log)
+            var findings: [String?] = []
+            for change in [
+                "facts = jsonb_set(facts, '{transactions,0,revocationDate}', '\"1970-01-02T00:00:00.000Z\"')",
+                "fingerprint = sha256('x')", "occurred_at = '1970-01-01T00:00:01Z'", "kind = 'other'",
+            ] {
+                try await log.damage("\(Self.derivedBefore); update subledger.event set \(change)")
+                findings.append(try await Self.run(log).finding?.description)
+            }
+            // A receiver of this release stored it, so it would have read it otherwise.
+            try await log.damage(Self.derivedBefore)
+            try await log.script("update subledger.schema_version set applied_at = '2019-01-01'")
+            let afterwards = try await Self.run(log)
+
+            #expect(migrated.finding == nil)
+            for (finding, problem) in zip(findings, ["facts do", "fingerprint does", "occurred_at does", "kind does"]) {
+                #expect(finding?.contains("position 1: \(problem) not match the body") == true, "\(finding ?? "none")")
+            }
+            for outcome in [withoutMigration, afterwards] {
+                #expect(outcome.finding?.description.contains("position 1: ") == true)
+            }
+        }
+    }
+
     @Test("a sample checks some subscriptions, and finds damage that affects all")
     func sample() async throws {
         let (clean, _, _) = try await Self.verify(extent: .sample(8))

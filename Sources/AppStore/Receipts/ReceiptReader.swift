@@ -63,6 +63,7 @@ struct ReceiptReader: Sendable {
     }
 
     private static func onlySubscription(of product: String?, among transactions: [Transaction]) -> String? {
+        if EarlierReading.isInForce { return nil }
         let rows = transactions.filter { $0.isOfSubscription && $0.productId == product }
         let subscriptions = Set(rows.map(\.originalTransactionId))
         return product != nil && subscriptions.count == 1 ? subscriptions.first : nil

@@ -28,7 +28,7 @@ enum V2Kind {
         case ("CONSUMPTION_REQUEST", _): .consumptionRequest
         case ("EXTERNAL_PURCHASE_TOKEN", _): .externalPurchase
         case ("RESCIND_CONSENT", _): .consentRescinded
-        case ("UNCLAIM_SEATS", _): .seatsUnclaimed
+        case ("UNCLAIM_SEATS", _): EarlierReading.isInForce ? .other : .seatsUnclaimed
         case ("TEST", _): .test
         default: .other
         }

@@ -28,7 +28,7 @@ private struct V2Normaliser {
         if type == nil { body.note("notificationType", "is missing or blank") }
         let subtype = body.text("subtype")
         let uuid = body.text("notificationUUID")
-        let occurredAt = body.instant("signedDate") ?? notification.signedDate
+        let occurredAt = body.instant("signedDate") ?? (EarlierReading.isInForce ? nil : notification.signedDate)
         if occurredAt == nil { body.note("signedDate", "is missing or unreadable") }
         let claim = notification.claim
         if claim.environment == nil || claim.environment == .unknown {
@@ -53,7 +53,7 @@ private struct V2Normaliser {
         if uuid == nil { body.note("notificationUUID", "is missing or blank") }
         noteGraceWithoutEnd(subtype, renewal)
         let ended = endedStatus(type, transaction, renewal)
-        if let transaction, renewal == nil, ended != nil || isRunning(transaction) {
+        if let transaction, renewal == nil, ended != nil || isRunning(transaction), !EarlierReading.isInForce {
             // A status counts without renewal info: what a missing part would have said neither gives access nor ends it.
             renewal = RenewalInfo(originalTransactionId: transaction.originalTransactionId)
             renewal?.signedDate = transaction.signedDate

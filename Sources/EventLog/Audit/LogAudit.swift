@@ -285,6 +285,12 @@ package struct LogAudit: Sendable {
         return headers
     }
 
+    /// Until when events may have been stored by an older release; nil if the database was never migrated.
+    package func upgradedAt() async throws(PostgresError) -> Instant? {
+        let rows = try await connection.query(Statements.upgradedAt, deadline: .now + Limits.auditWaitMax)
+        return try rows[0].optional(at: 0)
+    }
+
     /// The first of the events whose stored facts or defects differ from the given ones, with the column; nil if none
     /// differ. Compares the `jsonb` text, which has its own key order and no insignificant white space. Of events that an
     /// older release stored, before the last migration of the schema, some members may be missing.

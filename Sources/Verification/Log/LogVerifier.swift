@@ -179,7 +179,25 @@ package struct LogVerifier: Sendable {
     }
 
     /// What is wrong with each event of a page by itself.
+    ///
+    /// An event that an older release stored may have what this release derives from its body, or what that one derived.
     private func problems(
+        _ page: [AuditedEvent], _ erasures: ErasedPositions, _ worker: LogAudit
+    ) async throws -> [String?] {
+        var problems = try await problemsOfOneReading(page, erasures, worker)
+        guard problems.contains(where: { $0 != nil }), let upgradedAt = try await worker.upgradedAt() else {
+            return problems
+        }
+        let older = page.indices.filter { problems[$0] != nil && page[$0].receivedAt < upgradedAt }
+        guard !older.isEmpty else { return problems }
+        let found = try await EarlierReading.$isInForce.withValue(true) {
+            try await problemsOfOneReading(older.map { page[$0] }, erasures, worker)
+        }
+        for (index, problem) in zip(older, found) { problems[index] = problem }
+        return problems
+    }
+
+    private func problemsOfOneReading(
         _ page: [AuditedEvent], _ erasures: ErasedPositions, _ worker: LogAudit
     ) async throws -> [String?] {
         var results: [EventVerifier.Result] = []
