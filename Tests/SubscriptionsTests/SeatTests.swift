@@ -51,6 +51,22 @@ struct SeatTests {
         #expect(periods.allSatisfy { $0.previousCut == nil && $0.churnedAt == nil })
     }
 
+    @Test(
+        "the next renewal costs what all of its seats cost, as far as that is stated",
+        arguments: [
+            (#""multiSeatInfo":{"renewalPriceTiers":[{"price":2500,"quantity":3}]},"renewalQuantity":3"#, 7500),
+            (#""multiSeatInfo":{},"renewalQuantity":4"#, 8000), (#""renewalQuantity":4"#, 8000),
+            (#""renewalQuantity":0"#, nil), (#""multiSeatInfo":{}"#, nil), ("", 2000),
+        ] as [(String, Int64?)])
+    func priceOfRenewal(additional: String, price: Int64?) {
+        let renewal = intention(autoRenew: true) {
+            $0.renewalPrice = 2000
+            $0.additional = Self.additional("{\(additional)}")
+        }
+
+        #expect(renewal.priceOfRenewal == price)
+    }
+
     @Test("two transactions of one renewal are one renewal with the money of both", arguments: Arrival.allCases)
     func renewal(_ arrival: Arrival) {
         let third = Self.seats("3", "2026-11-25", "2026-12-25", 5, price: 2000, isAdded: true) {

@@ -50,9 +50,13 @@ extension Transaction {
 
 extension RenewalInfo {
     /// What the next renewal costs, in thousandths of the currency unit: that of all seats together, of which
-    /// ``renewalPrice`` is the average of one.
+    /// ``renewalPrice`` is the average of one. Nil if it is not known, as that of seats without their prices and number.
     package var priceOfRenewal: Int64? {
-        guard let info = additional?.object("multiSeatInfo") else { return renewalPrice }
-        return Transaction.price(of: info["renewalPriceTiers"]?.elements ?? []) ?? renewalPrice
+        let info = additional?.object("multiSeatInfo")
+        if let tiers = info?["renewalPriceTiers"]?.elements, let price = Transaction.price(of: tiers) { return price }
+        guard let seats = additional?.field("renewalQuantity")?.int64 else { return info == nil ? renewalPrice : nil }
+        guard let renewalPrice, seats > 0 else { return nil }
+        let (price, isTooLarge) = renewalPrice.multipliedReportingOverflow(by: seats)
+        return isTooLarge ? nil : price
     }
 }
