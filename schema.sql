@@ -5908,10 +5908,22 @@ left join subledger.transaction as own
   and own.stream_id = changed.stream_id
   and own.original_transaction_id = changed.original_transaction_id
   and own.transaction_id = changed.transaction_id
+-- What follows a change of plan without a charge has the price of the plan, and no length of its own.
+left join analyst.plans as plan_before
+  on decided.by_price
+  and plan_before.stream_id = changed.stream_id
+  and plan_before.product_id = changed.previous_product_id
+left join analyst.plans as plan_now
+  on decided.by_price
+  and plan_now.stream_id = changed.stream_id
+  and plan_now.product_id = changed.product_id
 left join lateral (
   select
     coalesce(transaction.plan_price, transaction.price)
-      / analyst.months_between(transaction.purchase_date, transaction.expires_date) as monthly
+      / case
+        when transaction.price = 0 then plan_before.months
+        else analyst.months_between(transaction.purchase_date, transaction.expires_date)
+      end as monthly
   from subledger.transaction
   where decided.by_price
     and transaction.stream_id = changed.stream_id
@@ -5919,7 +5931,10 @@ left join lateral (
     and transaction.product_id = changed.previous_product_id
     and transaction.purchase_date < own.purchase_date
     and transaction.expires_date > transaction.purchase_date
-    and transaction.price > 0
+    and (
+      transaction.price > 0
+      or (transaction.plan_price > 0 and transaction.offer_type is null and plan_before.months is not null)
+    )
   -- A whole period of the plan at its own price, if there is one.
   order by transaction.offer_type is not null or coalesce(transaction.price < transaction.plan_price, false),
     transaction.purchase_date desc
@@ -5928,7 +5943,10 @@ left join lateral (
 left join lateral (
   select
     coalesce(transaction.plan_price, transaction.price)
-      / analyst.months_between(transaction.purchase_date, transaction.expires_date) as monthly
+      / case
+        when transaction.price = 0 then plan_now.months
+        else analyst.months_between(transaction.purchase_date, transaction.expires_date)
+      end as monthly
   from subledger.transaction
   where decided.by_price
     and transaction.stream_id = changed.stream_id
@@ -5936,7 +5954,10 @@ left join lateral (
     and transaction.product_id = changed.product_id
     and transaction.purchase_date >= own.purchase_date
     and transaction.expires_date > transaction.purchase_date
-    and transaction.price > 0
+    and (
+      transaction.price > 0
+      or (transaction.plan_price > 0 and transaction.offer_type is null and plan_now.months is not null)
+    )
   -- A whole period of the plan at its own price, if there is one.
   order by transaction.offer_type is not null or coalesce(transaction.price < transaction.plan_price, false),
     transaction.purchase_date

@@ -120,6 +120,13 @@ extension PurchaseLine {
                     }
                     if first[history.purchaseToken] == nil { first[history.purchaseToken] = id }
                     var transaction = transaction(id, period, history, isFirst: index == 0, isLast: isLast)
+                    let isProrated = history.phase(of: period) == "PRORATION_PERIOD"
+                    // A change of plan within a free trial costs nothing either, and the trial goes on.
+                    let before = index == 0 ? resolved.transactions.last?.transaction : nil
+                    if isProrated, transaction.price == 0, before?.isFreeTrial == true {
+                        transaction.offerType = before?.offerType
+                        transaction.offerDiscountType = before?.offerDiscountType
+                    }
                     // What an order paid for counts once, unless it has an item for this product as well.
                     if isPaidBefore, item.flatMap({ paid[$0] }) != nil || !history.hasItem(of: item) {
                         (transaction.price, transaction.currency) = (nil, nil)
@@ -133,7 +140,7 @@ extension PurchaseLine {
                         boxed: Boxed(transaction), settledByCopy: nil, positions: positions(of: period, history),
                         isSigned: false, exactEnd: exactEnd(of: transaction, period, history),
                         isAddOn: track.productId != plan && history.isBesideOthers(period, of: track),
-                        isProrated: history.phase(of: period) == "PRORATION_PERIOD")
+                        isProrated: isProrated)
                     if let continued {
                         resolved.transactions[continued].goOn(as: row)
                     } else {

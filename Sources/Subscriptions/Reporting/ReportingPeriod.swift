@@ -43,8 +43,8 @@ package struct ReportingPeriod: Sendable, Hashable {
     /// Nil for a purchase that does not renew, which reports do not count; all other values are then nil too. They are also
     /// nil for access that was given by hand.
     package var payerState: PayerState?
-    /// In thousandths of the currency unit. For the rest of a period that was paid for after a change of plan, the price of
-    /// a whole one.
+    /// In thousandths of the currency unit. For the rest of a period after a change of plan, the price of a whole one, whether
+    /// the difference was charged or nothing.
     package var price: Int64?
     package var currency: String?
     /// The time that the price pays for, if that is not the product's own period: the period of an offer that is paid
@@ -268,7 +268,9 @@ extension Subscription {
             }
             next.state(transactions[place].transaction)
             let row = transactions[place]
-            if row.isProrated, let price = next.price, price > 0 { next.price = row.transaction.planPrice ?? price }
+            if row.isProrated, next.payerState == .paying, let price = next.price {
+                next.price = row.transaction.planPrice ?? price
+            }
             next.firstStart = ordered[0].start
             next.previousEnd = previousEnd
             let isAdded = row.isAddOn || row.transaction.isForAddedSeats
