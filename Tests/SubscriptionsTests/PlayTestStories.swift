@@ -107,6 +107,25 @@ struct PlayTestStories {
         #expect(story.subscription.status(at: day(at("05:15:00.200"))) == .expired)
     }
 
+    @Test(
+        "cancelled on hold, or before it: only the failed payment had ended access then",
+        arguments: [("05:07:00", 2), ("05:04:00", 1)])
+    func cancelledOnHold(cancelled: String, intent: Int) {
+        var story = bought()
+        story.answer(at("05:05:25"), .onHold, start: at("05:00:00.700"), until: at("05:05:00.200"), order: "GPA.1")
+        story.answer(
+            at("05:07:03"), .expired, start: at("05:00:00.700"), until: at("05:07:00.500"), order: "GPA.1",
+            renews: false
+        ) {
+            $0.cancelReason = .user
+            $0.cancelTime = day(at(cancelled))
+        }
+
+        #expect(story.subscription.accessSpans == [span("05:00:00.700", "05:05:00.200")])
+        #expect(story.subscription.renewal(at: .latest).expirationIntent == intent)
+        #expect(story.subscription.lastReportingPeriod?.churnReason == .stated(intent == 2 ? .billing : .voluntary))
+    }
+
     @Test("F: recovered from hold: a new cycle, and the hold stays a gap")
     func f() {
         var story = bought()

@@ -63,7 +63,7 @@ extension PurchaseLine {
         case .active where renewal.autoRenewStatus == true:
             renewal.isInBillingRetryPeriod = item.expiryTime.map { $0 <= answer.statedAt }
             renewal.renewalDate = item.expiryTime
-        case .expired: renewal.expirationIntent = intent(snapshot.cancelReason, after: answer, history)
+        case .expired: renewal.expirationIntent = intent(snapshot, history)
         default: break
         }
         renewal.renewalPrice = price(ofRenewalWith: item, renewing)
@@ -87,16 +87,21 @@ extension PurchaseLine {
         }
     }
 
-    /// Apple's number of the reason.
-    private func intent(
-        _ reason: PurchaseSnapshot.CancelReason?, after answer: PurchaseHistory.Answer, _ history: PurchaseHistory
-    ) -> Int? {
-        switch reason {
-        case .user: 1
+    /// Apple's number of the reason. A customer who cancels on hold had lost access before, when the payment failed.
+    private func intent(_ snapshot: PurchaseSnapshot, _ history: PurchaseHistory) -> Int? {
+        switch snapshot.cancelReason {
+        case .user: history.isOnHold(at: snapshot.cancelTime) ? 2 : 1
         case .system: 2
         case .developer: 5
         case .replaced, nil: nil
         }
+    }
+}
+
+extension PurchaseHistory {
+    fileprivate func isOnHold(at instant: Instant?) -> Bool {
+        guard let instant else { return false }
+        return suspensions.contains { $0.kind == .hold && $0.start < instant && instant <= $0.end }
     }
 }
 
