@@ -14,31 +14,24 @@ struct AnalystTests {
 
     @Test(
         "the views return every figure of every story, shuffled and repeated; late refunds change past figures",
-        .timeLimit(.minutes(subscriptions > usual ? 60 : 5)), arguments: [Simulation.Format.v2, .both])
-    func figures(_ format: Simulation.Format) async throws {
-        let simulation = try #require(
-            AnalystLog.simulation(
-                seed: TestSeed.value, subscriptions: Self.subscriptions, format: format))
-        let right = simulation.figures.values
-        let refunds = simulation.deliveries.filter {
-            $0.notification.version2?.type == "REFUND" || $0.notification.version1 == "CANCEL"
-        }
-        let others = simulation.deliveries.filter {
-            $0.notification.version2?.type != "REFUND" && $0.notification.version1 != "CANCEL"
-        }
+        .timeLimit(.minutes(subscriptions > usual ? 60 : 5)), arguments: AnalystRun.Kind.allCases)
+    func figures(_ kind: AnalystRun.Kind) async throws {
+        let run = try await AnalystRun(kind, stories: Self.subscriptions)
+        let right = run.figures(nil)
 
         try await SimulatedLog.with { log in
-            try await log.append(try await AnalystLog.verified(others))
-            try await log.append(linksOf: simulation)
+            _ = try await log.append(run.events)
+            if let linked = run.linked { try await log.append(linksOf: linked) }
             try await AnalystLog.fold(log)
             let before = try await AnalystLog.figures(log.database)
-            try await log.append(try await AnalystLog.verified(refunds))
+            _ = try await log.append(run.late)
             try await AnalystLog.fold(log)
             let after = try await AnalystLog.figures(log.database)
 
             #expect(right.count > 200)
-            #expect(Self.differences(before, right).contains { $0.hasPrefix("refunds ") })
-            #expect(Self.differences(before, right).contains { $0.hasPrefix("movements ") })
+            for view in run.changed {
+                #expect(Self.differences(before, right).contains { $0.hasPrefix("\(view) ") })
+            }
             #expect(Self.differences(after, right) == [])
             #expect(try await log.lines(Self.unexplained) == [])
         }
@@ -46,23 +39,22 @@ struct AnalystTests {
 
     @Test(
         "the views return every figure of subscriptions that go on until now", .timeLimit(.minutes(5)),
-        arguments: [Simulation.Format.v2, .both].prefix(TestScale.count(1, full: 2)))
-    func figuresUntilNow(_ format: Simulation.Format) async throws {
+        arguments: TestScale.isFull ? AnalystRun.Kind.allCases : [.appleV2, .google])
+    func figuresUntilNow(_ kind: AnalystRun.Kind) async throws {
         let window = StoryWindow(until: SystemClock.now(), churn: 0.06)
-        let simulation = try #require(
-            AnalystLog.simulation(seed: TestSeed.value, subscriptions: 56, format: format, window: window))
+        let run = try await AnalystRun(kind, stories: 56, window: window)
 
         try await SimulatedLog.with { log in
-            try await log.append(try await AnalystLog.verified(simulation.deliveries))
-            try await log.append(linksOf: simulation)
+            _ = try await log.append(run.events + run.late)
+            if let linked = run.linked { try await log.append(linksOf: linked) }
             try await AnalystLog.fold(log)
             // What ends while the views are read is read again.
             var right: [String: Int64]
             var found: [String: Int64]
             repeat {
-                right = simulation.figures(asOf: SystemClock.now()).values
+                right = run.figures(SystemClock.now())
                 found = try await AnalystLog.figures(log.database, goesOn: true)
-            } while right != simulation.figures(asOf: SystemClock.now()).values
+            } while right != run.figures(SystemClock.now())
 
             #expect(Self.differences(found, right) == [])
             #expect(right.keys.contains { $0.hasPrefix("price_cohorts ") && $0.hasSuffix(" active") })

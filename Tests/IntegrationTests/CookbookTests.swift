@@ -1,6 +1,4 @@
-import EventLog
 import Foundation
-import PlayStore
 import Postgres
 import Server
 import Simulation
@@ -90,25 +88,14 @@ struct CookbookTests {
         google.seed = 7
         google.stories = [.renewals, .graceRecovered, .holdRecovered, .holdEnded]
         google.window = window
+        google.packageName = "com.example.app.android"
 
         try await SimulatedLog.with { log in
             try await log.script(Self.rates)
             try await log.append(try await AnalystLog.verified(simulation.deliveries))
-            _ = try await log.append(try Self.answers(about: PlayStoryteller(google), stories: 12))
+            _ = try await log.append(try AnalystLog.told(by: PlaySimulation(google, count: 12)).events)
             try await AnalystLog.fold(log)
             for article in articles { try await Self.check(article, isOfNow: true, log) }
-        }
-    }
-
-    /// The answers of Google Play about each purchase, after each message and hand-in.
-    private static func answers(about google: PlayStoryteller, stories: Int) throws -> [PreparedEvent] {
-        try (0..<stories).flatMap { number in
-            let story = google.story(at: number)
-            return try AskedLife.all(of: story).flatMap { life in
-                var asked = AskedPurchases(life, packageName: "com.example.app.android")
-                for occasion in life.occasions(handIns: story.handIns) { _ = try asked.ask(after: occasion) }
-                return asked.statements.map { PreparedEvent($0, receivedAt: $0.answeredAt) }
-            }
         }
     }
 

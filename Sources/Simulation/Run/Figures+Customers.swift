@@ -8,22 +8,19 @@ extension Figures {
         case trial = "in_trial"
     }
 
-    /// Adds the state of each customer on the days of the balances, and each change of the customer.
-    mutating func addCustomers(_ rendered: RenderedStory) {
-        for customer in rendered.customers {
-            let subscriptions = customer.subscriptions.map { rendered.subscriptions[$0] }
-                .filter { !$0.customer.isMember }
-            for day in balanceDays {
-                guard let state = Self.state(of: subscriptions, owned: customer.owns, at: day) else { continue }
-                add(1, "active_customers", Self.day(day), state.rawValue)
-                if state != .trial { add(1, "customer_churn_rate", Self.day(day), "customers") }
-            }
-            addCustomerMovements(subscriptions, owned: customer.owns)
-            addLifetimeValue(subscriptions, owned: customer.owns)
+    /// Adds the state of a customer on the days of the balances, and each change of the customer.
+    mutating func addCustomer(_ all: [CountedSubscription], owned: Range<Instant>) {
+        let subscriptions = all.filter { !$0.isOfMember }
+        for day in balanceDays {
+            guard let state = Self.state(of: subscriptions, owned: owned, at: day) else { continue }
+            add(1, "active_customers", Self.day(day), state.rawValue)
+            if state != .trial { add(1, "customer_churn_rate", Self.day(day), "customers") }
         }
+        addCustomerMovements(subscriptions, owned: owned)
+        addLifetimeValue(subscriptions, owned: owned)
     }
 
-    private mutating func addCustomerMovements(_ subscriptions: [SimulatedSubscription], owned: Range<Instant>) {
+    private mutating func addCustomerMovements(_ subscriptions: [CountedSubscription], owned: Range<Instant>) {
         let boundaries = Set(subscriptions.flatMap(\.access.boundaries) + [owned.lowerBound, owned.upperBound])
         var isActive = false
         var isKnown = false
@@ -63,13 +60,13 @@ extension Figures {
     /// How a subscription of the customer ends at the instant. Of several, one after a paid period is preferred, then one
     /// with a known reason.
     private static func end(
-        of subscriptions: [SimulatedSubscription], owned: Range<Instant>, at instant: Instant
+        of subscriptions: [CountedSubscription], owned: Range<Instant>, at instant: Instant
     ) -> (isTrial: Bool, reason: String)? {
         let before = instant.advanced(byMilliseconds: -1)
         guard owned.contains(before) else { return nil }
         let ends = subscriptions.compactMap { subscription -> (isTrial: Bool, reason: String)? in
             guard !subscription.access.isHeld(at: instant),
-                let (purchase, isGrace) = subscription.holder(at: before), purchase.expiresDate != nil
+                let (purchase, isGrace) = subscription.holder(at: before), purchase.isOfRenewing
             else { return nil }
             let isTrial = !isGrace && purchase.isTrial
             return (isTrial: isTrial, reason: subscription.reason(endOf: purchase, at: instant))
@@ -80,11 +77,11 @@ extension Figures {
     }
 
     private static func state(
-        of subscriptions: [SimulatedSubscription], owned: Range<Instant>, at instant: Instant
+        of subscriptions: [CountedSubscription], owned: Range<Instant>, at instant: Instant
     ) -> CustomerState? {
         guard owned.contains(instant) else { return nil }
         let states = subscriptions.compactMap { subscription -> CustomerState? in
-            guard let (purchase, isGrace) = subscription.holder(at: instant), purchase.expiresDate != nil else {
+            guard let (purchase, isGrace) = subscription.holder(at: instant), purchase.isOfRenewing else {
                 return nil
             }
             return isGrace ? .grace : purchase.isTrial ? .trial : .paying

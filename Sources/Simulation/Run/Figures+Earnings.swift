@@ -6,8 +6,8 @@ extension Figures {
     private static let monthsMax = 6
 
     /// Adds what was paid and kept, by whether the store's share is that of the first year of service or of later ones.
-    mutating func addProceeds(_ subscription: SimulatedSubscription) {
-        let storefront = subscription.customer.storefront
+    mutating func addProceeds(_ subscription: CountedSubscription) {
+        let storefront = subscription.storefront
         let payments = subscription.purchases.filter(\.isPayment)
         for payment in payments {
             let isLater = payment.expiresDate != nil && Self.servedDays(before: payment, of: payments) >= 365
@@ -22,7 +22,7 @@ extension Figures {
     private static func servedDays(before payment: Purchase, of payments: [Purchase]) -> Int64 {
         let day: Int64 = 86_400_000
         let now = payment.purchaseDate.milliseconds
-        let served = payments.filter { $0.revocation?.kind != .full && $0.purchaseDate < payment.purchaseDate }
+        let served = payments.filter { !$0.isPaidBackWhole && $0.purchaseDate < payment.purchaseDate }
             .compactMap { paid in paid.expiresDate.map { (start: paid.purchaseDate.milliseconds, end: $0.milliseconds) }
             }
             .sorted { $0.start < $1.start }
@@ -38,14 +38,14 @@ extension Figures {
     }
 
     /// Adds each price that a subscription paid, and whether the subscription ended with it.
-    mutating func addPrices(_ subscription: SimulatedSubscription) {
+    mutating func addPrices(_ subscription: CountedSubscription) {
         let boundaries = subscription.access.boundaries.sorted()
         let held = Set(
             boundaries.compactMap { boundary in
                 subscription.holder(at: boundary).flatMap { $0.isGrace ? nil : $0.purchase.transactionId }
             })
         let paid = subscription.purchases.filter {
-            held.contains($0.transactionId) && $0.expiresDate != nil && !$0.isTrial && !$0.addsSeats
+            held.contains($0.transactionId) && $0.isOfRenewing && !$0.isTrial && !$0.isAddition
                 && $0.revocation?.kind != .full
         }
         let ended = Set(
@@ -90,9 +90,9 @@ extension Figures {
     }
 
     private static func place(
-        of purchase: Purchase, paying amount: Int64, _ subscription: SimulatedSubscription
+        of purchase: Purchase, paying amount: Int64, _ subscription: CountedSubscription
     ) -> String {
-        let storefront = subscription.customer.storefront
+        let storefront = subscription.storefront
         let offer = purchase.offer.map { " \($0.kind.rawValue)\($0.identifier.map { " \($0)" } ?? "")" } ?? ""
         return "\(purchase.product.id) \(storefront.country) \(storefront.currency) \(amount)\(offer)"
     }
@@ -100,10 +100,10 @@ extension Figures {
     /// Adds what a customer paid and kept in the months after the first payment.
     ///
     /// - Parameter subscriptions: Without those of members.
-    mutating func addLifetimeValue(_ subscriptions: [SimulatedSubscription], owned: Range<Instant>) {
+    mutating func addLifetimeValue(_ subscriptions: [CountedSubscription], owned: Range<Instant>) {
         let payments = subscriptions.flatMap { subscription in
             subscription.purchases.filter { $0.isPayment && owned.contains($0.purchaseDate) }
-                .map { (purchase: $0, storefront: subscription.customer.storefront) }
+                .map { (purchase: $0, storefront: subscription.storefront) }
         }.sorted { left, right in
             let (earlier, later) = (left.purchase, right.purchase)
             return (earlier.purchaseDate, earlier.transactionId) < (later.purchaseDate, later.transactionId)

@@ -2,22 +2,23 @@ import Encoding
 
 extension Figures {
     /// Adds what was paid and what was given back, by product, country and currency.
-    mutating func addRevenue(_ subscription: SimulatedSubscription) {
-        let storefront = subscription.customer.storefront
+    mutating func addRevenue(_ subscription: CountedSubscription) {
+        let storefront = subscription.storefront
         for purchase in subscription.purchases where purchase.isPayment {
             let place = "\(purchase.product.id) \(storefront.country) \(storefront.currency)"
             let month = Self.month(purchase.purchaseDate)
             add(1, "revenue", month, place, "payments")
             add(purchase.paid, "revenue", month, place, "gross")
-            guard let refundedAt = purchase.refundedAt else { continue }
-            add(purchase.refunded, "revenue", month, place, "refunded")
-            add(purchase.refunded, "revenue", Self.month(refundedAt), place, "refunded_here")
+            for refund in purchase.paidBack {
+                add(refund.amount, "revenue", month, place, "refunded")
+                add(refund.amount, "revenue", Self.month(refund.at), place, "refunded_here")
+            }
         }
     }
 
     /// Adds each use of an offer, with what was paid until the next one.
-    mutating func addOffers(_ subscription: SimulatedSubscription) {
-        let purchases = subscription.purchases.filter { !$0.isRestored && $0.expiresDate != nil }
+    mutating func addOffers(_ subscription: CountedSubscription) {
+        let purchases = subscription.purchases.filter { !$0.isRestored && $0.isOfRenewing && !$0.isAddOn }
         var use: [Purchase] = []
         for (index, purchase) in purchases.enumerated() {
             if purchase.offer != nil, index == 0 || purchase.isOtherOffer(than: purchases[index - 1]) {
@@ -31,9 +32,9 @@ extension Figures {
     }
 
     /// - Parameter use: The purchases with the offer, then those at the standard price.
-    private mutating func addOffer(_ use: [Purchase], _ subscription: SimulatedSubscription) {
+    private mutating func addOffer(_ use: [Purchase], _ subscription: CountedSubscription) {
         guard let first = use.first, let offer = first.offer else { return }
-        let storefront = subscription.customer.storefront
+        let storefront = subscription.storefront
         let name = offer.identifier.map { " \($0)" } ?? ""
         let key =
             "\(Self.month(first.purchaseDate)) \(first.product.id) \(storefront.country) \(storefront.currency) "

@@ -6,8 +6,8 @@ extension Figures {
     private static let renewalsUntil = 2026 * 12 + 6
 
     /// Adds the outcome of each renewal, by the month of the first payment at the standard price for the product.
-    mutating func addRenewalRuns(_ subscription: SimulatedSubscription) {
-        let purchases = subscription.purchases.filter { !$0.addsSeats }
+    mutating func addRenewalRuns(_ subscription: CountedSubscription) {
+        let purchases = subscription.purchases.filter { !$0.isAddition }
         var run: (start: Instant, payments: Int)?
         for (index, purchase) in purchases.enumerated() {
             if index > 0, purchase.isNewRun(after: purchases[index - 1]) { run = nil }
@@ -36,8 +36,11 @@ extension Purchase {
         [expiresDate, upgradedAt, revocation?.date].compactMap(\.self).min() ?? .latest
     }
 
+    /// Whether the renewal of the purchase before it was lost.
     fileprivate func isBoughtAgain(after previous: Purchase) -> Bool {
-        reason == .purchase && previous.heldEnd < purchaseDate
+        let gap = purchaseDate.milliseconds - previous.heldEnd.milliseconds
+        let retried = SubscriptionLife.retryDays(billingPlan) * Draw.dayMilliseconds
+        return gap > 0 && (reason == .purchase || gap > retried)
     }
 
     fileprivate func isNewRun(after previous: Purchase) -> Bool {
@@ -45,7 +48,7 @@ extension Purchase {
     }
 }
 
-extension SimulatedSubscription {
+extension CountedSubscription {
     /// The columns in which the renewal of a purchase counts.
     fileprivate func outcomes(ofRenewing purchase: Purchase, by next: Purchase?) -> [String] {
         // A purchase within grace follows without a gap.
@@ -55,7 +58,8 @@ extension SimulatedSubscription {
             switch failures.first(where: { $0.transactionId == purchase.transactionId })?.recovery {
             case .inGrace: return ["in_grace"]
             case .later: return ["later"]
-            case nil: return ["on_time"]
+            // After a pause.
+            case nil: return purchase.heldEnd < next.purchaseDate ? ["later"] : ["on_time"]
             }
         }
         let lost = next == nil ? ["lost"] : ["lost", "resubscribed"]

@@ -1,7 +1,7 @@
 import Encoding
 
-/// The expected figures of the analyst views, computed from the store's books and the simulator's own record of access.
-/// They are independent of the notifications.
+/// The expected figures of the analyst views, computed from the books of both stores and the simulator's own record of
+/// access. They are independent of the notifications and answers.
 ///
 /// The name of a figure is its view, its dates in UTC, its other keys and its column, separated by spaces:
 /// `movements 2025-03-01 com.example.app.plus.monthly new`. Amounts are in thousandths of the currency's unit.
@@ -48,8 +48,11 @@ extension Simulation {
         var figures = Figures(settings.window, asOf: instant)
         for index in 0..<settings.subscriptions {
             let rendered = storyteller.story(at: index)
-            for subscription in rendered.subscriptions { figures.add(subscription) }
-            figures.addCustomers(rendered)
+            let counted = rendered.subscriptions.map { CountedSubscription($0) }
+            for subscription in counted { figures.add(subscription) }
+            for customer in rendered.customers {
+                figures.addCustomer(customer.subscriptions.map { counted[$0] }, owned: customer.owns)
+            }
         }
         return figures
     }
@@ -58,17 +61,23 @@ extension Simulation {
 // MARK: - Figures of one subscription
 
 extension Figures {
-    package mutating func add(_ subscription: SimulatedSubscription) {
+    package mutating func add(_ subscription: SimulatedSubscription) { add(CountedSubscription(subscription)) }
+
+    package mutating func add(_ life: PlayLife) { add(CountedSubscription(life)) }
+
+    package mutating func add(_ life: PlayOneTimeLife) { add(CountedSubscription(life)) }
+
+    mutating func add(_ subscription: CountedSubscription) {
         addRefunds(subscription)
         addRefundRequests(subscription)
-        if !subscription.customer.isMember {
+        if !subscription.isOfMember {
             addPurchases(subscription)
             addRevenue(subscription)
             addProceeds(subscription)
         }
-        guard subscription.purchases.contains(where: { $0.expiresDate != nil }) else { return }
+        guard subscription.purchases.contains(where: \.isOfRenewing) else { return }
         addBalances(subscription)
-        guard !subscription.customer.isMember else { return }
+        guard !subscription.isOfMember else { return }
         addMovements(subscription)
         addRenewalsAndPlanChanges(subscription)
         addTrials(subscription)
@@ -86,45 +95,45 @@ extension Figures {
         }
     }
 
-    private mutating func addRefunds(_ subscription: SimulatedSubscription) {
+    /// Adds what was paid back, each time of several.
+    private mutating func addRefunds(_ subscription: CountedSubscription) {
         for purchase in subscription.purchases {
-            guard let refundedAt = purchase.refundedAt else { continue }
-            let key =
-                "\(Self.month(refundedAt)) \(purchase.product.id) \(subscription.customer.storefront.currency)"
-            add(1, "refunds", key, purchase.revocation?.kind == .full ? "in_full" : "in_part")
-            add(purchase.refunded, "refunds", key, "amount")
+            for refund in purchase.paidBack {
+                let key = "\(Self.month(refund.at)) \(purchase.product.id) \(subscription.storefront.currency)"
+                add(1, "refunds", key, refund.isWhole ? "in_full" : "in_part")
+                add(refund.amount, "refunds", key, "amount")
+            }
         }
     }
 
     /// Adds the purchases about which the store asked, with what became of them.
-    private mutating func addRefundRequests(_ subscription: SimulatedSubscription) {
-        for question in subscription.notifications where question.consumptionRequestReason != nil {
-            let key = "\(Self.month(question.signedDate)) \(question.subject.product.id)"
-            let purchase = subscription.purchases.first { $0.transactionId == question.subject.transactionId }
+    private mutating func addRefundRequests(_ subscription: CountedSubscription) {
+        for request in subscription.refundRequests {
+            let key = "\(Self.month(request.at)) \(request.productId ?? "")"
             add(1, "refund_requests", key, "requests")
-            add(1, "refund_requests", key, purchase?.revocation == nil ? "declined" : "granted")
+            add(1, "refund_requests", key, request.isGranted ? "granted" : "declined")
         }
     }
 
     /// Adds the paid purchases, and those of them that stand refunded, by the month of the purchase.
-    private mutating func addPurchases(_ subscription: SimulatedSubscription) {
-        for purchase in subscription.purchases where !purchase.isTrial && !purchase.isRestored {
+    private mutating func addPurchases(_ subscription: CountedSubscription) {
+        for purchase in subscription.purchases where purchase.isPayment {
             let key =
-                "\(Self.month(purchase.purchaseDate)) \(purchase.product.id) \(subscription.customer.storefront.currency)"
+                "\(Self.month(purchase.purchaseDate)) \(purchase.product.id) \(subscription.storefront.currency)"
             add(1, "refund_rate", key, "purchases")
             add(purchase.paid, "refund_rate", key, "amount")
-            guard purchase.refundedAt != nil else { continue }
+            guard !purchase.paidBack.isEmpty else { continue }
             add(1, "refund_rate", key, "refunded")
             add(purchase.refunded, "refund_rate", key, "refunded_amount")
         }
     }
 
     /// Adds the state of the subscription on the days of the balances.
-    private mutating func addBalances(_ subscription: SimulatedSubscription) {
+    private mutating func addBalances(_ subscription: CountedSubscription) {
         for day in balanceDays {
             guard let (purchase, isGrace) = subscription.holder(at: day) else { continue }
             let payerState =
-                subscription.customer.isMember
+                subscription.isOfMember
                 ? "family" : isGrace ? "in_grace" : purchase.isTrial ? "in_trial" : "paying"
             add(1, "active_subscriptions", Self.day(day), purchase.product.id, payerState)
             if payerState == "paying" || payerState == "in_grace" {
@@ -132,9 +141,9 @@ extension Figures {
             }
             // Money ignores what was refunded in full.
             guard payerState == "paying", subscription.access.isActive(at: day) else { continue }
-            let currency = subscription.customer.storefront.currency
+            let currency = subscription.storefront.currency
             add(1, "mrr", Self.day(day), currency, "subscriptions")
-            let mix = "\(Self.day(day)) \(purchase.product.id) \(subscription.customer.storefront.country)"
+            let mix = "\(Self.day(day)) \(purchase.product.id) \(subscription.storefront.country)"
             add(1, "plan_mix", mix, currency, "subscriptions")
             // What was bought within the period adds to its price, which is rounded once.
             let paid = subscription.payments(ofPeriodOf: purchase, at: day).reduce(0) { $0 + $1.paid }
@@ -144,7 +153,7 @@ extension Figures {
     }
 
     /// The monthly price of the period of a purchase.
-    private static func monthly(_ purchase: Purchase, paid: Int64) -> Int64 {
+    static func monthly(_ purchase: Purchase, paid: Int64) -> Int64 {
         let covered: CalendarDuration? =
             if let offer = purchase.offer, offer.discountType == "PAY_UP_FRONT" {
                 offer.period
@@ -165,7 +174,7 @@ extension Figures {
     }
 
     /// Adds the starts and ends of access, and the anniversaries of the first start on which access is active.
-    private mutating func addMovements(_ subscription: SimulatedSubscription) {
+    private mutating func addMovements(_ subscription: CountedSubscription) {
         var started: Instant?
         var ended: Instant?
         for boundary in subscription.access.boundaries.filter({ $0 <= asOf }).sorted() {
@@ -200,7 +209,7 @@ extension Figures {
     }
 
     private mutating func addChurn(
-        _ subscription: SimulatedSubscription, _ purchase: Purchase, isTrial: Bool, at end: Instant
+        _ subscription: CountedSubscription, _ purchase: Purchase, isTrial: Bool, at end: Instant
     ) {
         let (month, product) = (Self.month(end), purchase.product.id)
         let reason = subscription.reason(endOf: purchase, at: end)
@@ -214,8 +223,8 @@ extension Figures {
         }
     }
 
-    private mutating func addRenewalsAndPlanChanges(_ subscription: SimulatedSubscription) {
-        let purchases = subscription.purchases
+    private mutating func addRenewalsAndPlanChanges(_ subscription: CountedSubscription) {
+        let purchases = subscription.purchases.filter { !$0.isAddition }
         for (index, purchase) in purchases.enumerated() {
             let start = purchase.purchaseDate
             guard index > 0, subscription.access.isHeld(at: start.advanced(byMilliseconds: -1)) else { continue }
@@ -225,14 +234,14 @@ extension Figures {
                 add(
                     1, "movements", Self.month(start), purchase.product.id, isFirstPaid ? "conversions" : "renewals")
             }
-            guard previous.product != purchase.product else { continue }
-            add(
-                1, "plan_changes", Self.month(start), previous.product.id, purchase.product.id,
-                previous.upgradedAt == start || purchase.isBoughtForMore(than: previous) ? "up" : "down")
+            guard previous.product != purchase.product,
+                let direction = subscription.direction(from: previous, to: purchase)
+            else { continue }
+            add(1, "plan_changes", Self.month(start), previous.product.id, purchase.product.id, direction)
         }
     }
 
-    private mutating func addTrials(_ subscription: SimulatedSubscription) {
+    private mutating func addTrials(_ subscription: CountedSubscription) {
         for (index, trial) in subscription.purchases.enumerated() where trial.isTrial {
             let later = subscription.purchases[(index + 1)...]
             let isConverted = later.contains { $0.revocation?.kind != .full && !$0.isTrial }
@@ -252,31 +261,19 @@ extension Purchase {
     }
 }
 
-extension SimulatedSubscription {
-    /// Why access ended with the purchase.
-    func reason(endOf purchase: Purchase, at instant: Instant) -> String {
-        if purchase.revocation?.date == instant { return "refund" }
-        return endings[purchase.transactionId]?.rawValue ?? "unknown"
-    }
-
-    /// The payments of the period that the purchase began or belongs to, which seats were added to.
-    func payments(ofPeriodOf purchase: Purchase, at instant: Instant) -> [Purchase] {
-        guard purchase.seats != nil else { return [purchase] }
-        return purchases.filter {
-            $0.expiresDate == purchase.expiresDate && $0.purchaseDate <= instant && $0.revocation == nil
+extension CountedSubscription {
+    /// Whether a change of the plan is up or down; nil if it is neither.
+    fileprivate func direction(from previous: Purchase, to next: Purchase) -> String? {
+        switch store {
+        case .apple:
+            let isUp = previous.upgradedAt == next.purchaseDate || next.isBoughtForMore(than: previous)
+            return isUp ? "up" : "down"
+        case .google:
+            // By the price of a month: any change can take effect at once.
+            let (before, after) = (
+                Figures.monthly(previous, paid: previous.paid), Figures.monthly(next, paid: next.paid)
+            )
+            return before == after ? nil : before < after ? "up" : "down"
         }
-    }
-
-    /// The purchase that gave access at the instant, even if it was refunded later. A paid period takes precedence over
-    /// grace.
-    func holder(at instant: Instant) -> (purchase: Purchase, isGrace: Bool)? {
-        for isGrace in [false, true] {
-            if let id = access.holderAtTheTime(instant, grace: isGrace),
-                let purchase = purchases.first(where: { $0.transactionId == id })
-            {
-                return (purchase, isGrace)
-            }
-        }
-        return nil
     }
 }

@@ -84,6 +84,20 @@ package enum AskedLife {
         }
     }
 
+    package var orders: [PlayOrder] {
+        switch self {
+        case .subscription(let life): life.orders
+        case .oneTime(let life): life.orders
+        }
+    }
+
+    package var isTest: Bool {
+        switch self {
+        case .subscription(let life): life.terms.isTest
+        case .oneTime(let life): life.isTest
+        }
+    }
+
     package var isConsumable: Bool {
         if case .oneTime(let life) = self { life.product.kind == .consumable } else { false }
     }

@@ -16,6 +16,7 @@ package struct AskedPurchases {
     /// An answer about a purchase, and what the store's books said then.
     private struct Known {
         let position: Int64
+        let answeredAt: Instant
         let token: String
         let book: Book
         let message: PlayMessage?
@@ -68,7 +69,8 @@ package struct AskedPurchases {
             let (event, position) = try append(body, of: .subscriptionV2, about: subject, answeredAt)
             known.append(
                 Known(
-                    position: position, token: occasion.token, book: .subscription(book), message: occasion.message))
+                    position: position, answeredAt: answeredAt, token: occasion.token, book: .subscription(book),
+                    message: occasion.message))
             try askAboutOrders(of: life, event, subject, occasion, answeredAt)
         case .oneTime(let life):
             guard let body = life.productV2(at: answeredAt, rendering), let book = life.book(at: answeredAt) else {
@@ -76,7 +78,9 @@ package struct AskedPurchases {
             }
             let (_, position) = try append(body, of: .productV2, about: subject, answeredAt)
             known.append(
-                Known(position: position, token: life.token, book: .oneTime(book), message: occasion.message))
+                Known(
+                    position: position, answeredAt: answeredAt, token: life.token, book: .oneTime(book),
+                    message: occasion.message))
         }
         return answeredAt
     }
@@ -97,6 +101,27 @@ package struct AskedPurchases {
             else { continue }
             _ = try append(body, of: .order, about: subject, answeredAt)
         }
+    }
+
+    /// Asks about every order that exists at the instant, as a server does in the end.
+    package mutating func askAboutOrders(at instant: Instant) throws {
+        for order in life.orders {
+            guard let body = order.answer(at: instant, rendering) else { continue }
+            let subject = PlayStatement.Subject(
+                packageName: rendering.packageName, purchaseToken: try Self.token(order.purchaseToken),
+                environment: life.isTest ? .sandbox : .production)
+            _ = try append(body, of: .order, about: subject, instant)
+        }
+    }
+
+    /// The first answer by which alone an end can be dated, with its token; nil if there is none.
+    package var undatedEnd: (token: String, at: Instant)? {
+        known.first { known in
+            known.subscription.map { book in
+                book.state == .expired
+                    && book.items.contains { $0.expiryTime.map { $0 > known.answeredAt } ?? true }
+            } ?? false
+        }.map { ($0.token, $0.answeredAt) }
     }
 
     private mutating func append(

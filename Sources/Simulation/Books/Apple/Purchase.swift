@@ -31,6 +31,21 @@ package struct Purchase: Sendable, Hashable {
     package var appAccountToken: String?
     /// A copy of another purchase that a restore made.
     package var isRestored = false
+    /// The period ends unless the customer buys again.
+    package var isPrepaid = false
+    /// A product that was bought beside another one, in the same order.
+    package var isAddOn = false
+    /// What the order says was paid back, oldest first. Apple has no orders: the revocation or the seats say it.
+    package var orderRefunds: [PaidBack] = []
+}
+
+/// Money that was paid back of a purchase.
+package struct PaidBack: Sendable, Hashable {
+    package let at: Instant
+    /// In thousandths of the currency's unit.
+    package let amount: Int64
+    /// Whether nothing of what was paid is left.
+    package let isWhole: Bool
 }
 
 extension Purchase {
@@ -39,9 +54,18 @@ extension Purchase {
 
     /// What was refunded of it, in thousandths of the currency's unit.
     var refunded: Int64 {
+        guard orderRefunds.isEmpty else { return orderRefunds.map(\.amount).reduce(0, +) }
         guard let revocation else { return seats?.refunded ?? 0 }
         return (2 * paid * Int64(revocation.percentage ?? 0) + 100_000) / 200_000
     }
+
+    /// Each time that money was paid back of it, oldest first.
+    var paidBack: [PaidBack] {
+        guard orderRefunds.isEmpty, let refundedAt else { return orderRefunds }
+        return [PaidBack(at: refundedAt, amount: refunded, isWhole: revocation?.kind == .full)]
+    }
+
+    var isPaidBackWhole: Bool { paidBack.contains(where: \.isWhole) }
 
     /// When money was refunded; nil if none was.
     var refundedAt: Instant? {
@@ -51,6 +75,12 @@ extension Purchase {
 
     /// Adds seats to a period that another purchase began.
     package var addsSeats: Bool { seats?.isAddition ?? false }
+
+    /// Adds to a period that another purchase began.
+    var isAddition: Bool { addsSeats || isAddOn }
+
+    /// Pays for a period that another one follows unless something prevents it.
+    var isOfRenewing: Bool { expiresDate != nil && !isPrepaid }
 }
 
 /// The seats of a purchase, as Apple's documentation describes them. No genuine transaction with seats was seen.

@@ -8,6 +8,8 @@ extension PlayLife {
     package mutating func failToRenew() {
         let noticed = later(5000...35_000, than: paidEnd)
         guard proceed(to: noticed) else { return }
+        fail(dueAt: paidEnd)
+        self.end(by: .billing)
         guard terms.grace > .zero else {
             graceEnd = nil
             key.set(.hold, at: paidEnd, shownBefore: .retry)
@@ -51,9 +53,11 @@ extension PlayLife {
         switch book.state {
         case .inGracePeriod:
             for period in currentPeriods() { key.access.payGrace(after: period, at: instant) }
+            failures[failures.count - 1].recovery = .inGrace
             pay(from: paidEnd, charged: instant)
             send(.renewed, at: later(200...2000, than: instant))
         case .onHold, .paused:
+            if book.state == .onHold { failures[failures.count - 1].recovery = .later }
             pay(from: instant, charged: instant)
             send(.recovered, at: later(200...2000, than: instant))
         default: preconditionFailure("no payment has failed")
@@ -114,6 +118,7 @@ extension PlayLife {
             for index in $0.items.indices { $0.items[index].expiryTime = resume }
         }
         graceEnd = resume
+        fail(dueAt: resume)
         key.set(.hold, at: resume)
         send(.onHold, at: noticed)
     }

@@ -56,7 +56,7 @@ extension PlayLife {
         let old = purchases.count - 1
         guard var item = book.items.first else { return }
         let orderId = item.successfulOrderId
-        retire(old, at: instant)
+        retire(old, at: instant, keepsPayment: true)
         open([plan], at: instant, Details(), linkedToken: purchases[old].token)
         item.deferredReplacement = plan.productId
         item.isAutoRenewing = false
@@ -80,9 +80,15 @@ extension PlayLife {
     }
 
     /// Ends a token that another one replaces. The end that the store shows lies a tenth of a second before.
-    mutating func retire(_ number: Int, at instant: Instant) {
+    ///
+    /// - Parameter keepsPayment: Whether the new token goes on with what was paid for.
+    mutating func retire(_ number: Int, at instant: Instant, keepsPayment: Bool = false) {
         let shown = instant.advanced(byMilliseconds: -lag(100...150))
-        for period in currentPeriods(purchases[number]) {
+        let periods = currentPeriods(purchases[number])
+        if !keepsPayment { changeCharges(periods) { $0.upgradedAt = instant } }
+        // Another plan that is bought in grace makes up for the failed renewal.
+        if graceEnd != nil { failures[failures.count - 1].recovery = .inGrace }
+        for period in periods {
             key.access.cut(period, at: instant, .upgraded)
             if graceEnd != nil { key.access.cutGrace(after: period, at: instant) }
         }

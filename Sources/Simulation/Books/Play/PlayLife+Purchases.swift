@@ -82,6 +82,7 @@ extension PlayLife {
             addOrder(orderId, at: instant, period: instant..<end)
             purchases[purchases.count - 1].payments = 1
         }
+        charge(.purchase, from: instant, to: end)
         for item in book.items {
             key.access.pay(
                 Self.period(orderId ?? token, item.plan.productId), for: item.plan.product, from: instant, to: end)

@@ -68,7 +68,11 @@ extension PlayLife {
     ) {
         guard let order = orders.last(where: { $0.orderId == orderId }) else { preconditionFailure("unknown order") }
         updateOrder(orderId) { $0.refund(nil, reason == .chargeBack ? .chargeBack : .other, at: instant) }
-        for item in order.items { key.access.takeBack(Self.period(orderId, item.productId), at: instant) }
+        let periods = order.items.map { Self.period(orderId, $0.productId) }
+        for period in periods { key.access.takeBack(period, at: instant) }
+        changeCharges(periods) {
+            $0.revocation = Revocation(date: instant, kind: .full, reason: 0, percentage: 100_000)
+        }
         voids.append(
             PlayVoid(
                 purchaseToken: order.purchaseToken, orderId: orderId, purchaseTime: order.createTime,

@@ -59,6 +59,7 @@ extension PlayLife {
         } else {
             addOrder(orderId, at: charged, period: start..<end)
         }
+        charge(.renewal, from: start, to: end)
         for item in book.items {
             key.access.pay(
                 Self.period(orderId, item.plan.productId), for: item.plan.product, from: start, to: end)
@@ -81,6 +82,7 @@ extension PlayLife {
         guard proceed(to: instant) else { return }
         let end = paidEnd.advanced(by: duration)
         for period in currentPeriods() { key.access.extend(period, to: end) }
+        changeCharges(currentPeriods()) { $0.expiresDate = end }
         update(at: instant) {
             for index in $0.items.indices { $0.items[index].expiryTime = end }
         }
@@ -126,6 +128,8 @@ extension PlayLife {
         guard proceed(to: instant) else { return }
         let known = min(endShownAt ?? paidEnd, paidEnd)
         for period in currentPeriods() { key.access.cut(period, at: known, .revoked) }
+        // The store calls it an end for want of payment.
+        end(by: .billing)
         update(at: instant) {
             $0.state = .expired
             $0.cancellation = PlayCancellation(kind: .system, at: instant)
@@ -148,6 +152,7 @@ extension PlayLife {
     ) {
         guard proceed(to: instant) else { return }
         let cancellation = PlayCancellation(kind: kind, at: instant, surveyReason: reason)
+        end(by: .voluntary)
         if [.inGracePeriod, .onHold].contains(book.state) {
             cutGrace(at: instant)
             end(at: instant, cancellation)
@@ -171,6 +176,7 @@ extension PlayLife {
     package mutating func restart(at instant: Instant) {
         guard proceed(to: instant) else { return }
         precondition(book.state == .canceled && instant < paidEnd, "the subscription cannot be restored")
+        end(by: nil)
         update(at: instant) {
             $0.state = .active
             $0.cancellation = nil
@@ -206,6 +212,7 @@ extension PlayLife {
         let end = paidEnd
         guard proceed(to: end) else { return }
         let cancellation = PlayCancellation(kind: .user, at: end)
+        self.end(by: .voluntary)
         self.end(at: end, cancellation)
         send(.canceled, at: later(1000...5000, than: end))
         sendAfterLast(.expired)

@@ -15,6 +15,12 @@ package struct PlayLife: Sendable {
     /// Oldest first.
     package internal(set) var orders: [PlayOrder] = []
     package internal(set) var voids: [PlayVoid] = []
+    /// What was paid for each product and period, oldest first. A promotion pays for nothing, at a price of 0.
+    package internal(set) var charges: [Purchase] = []
+    /// Renewals that could not be charged when they were due, oldest first.
+    package internal(set) var failures: [FailedRenewal] = []
+    /// Why access ends, by the transaction id of the charge.
+    package internal(set) var endings: [String: Ending] = [:]
     /// In the order in which they were caused, at most seconds apart from that of their times.
     package private(set) var messages: [PlayMessage] = []
     package internal(set) var key = PlayAnswerKey()

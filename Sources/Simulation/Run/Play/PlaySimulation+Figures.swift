@@ -1,33 +1,44 @@
 import Encoding
+import Subscriptions
 
 extension PlaySimulation {
-    /// The expected figures of `analyst.revenue` in production, by product and currency, once every order is known. They are
-    /// those of the store's books. Amounts are in thousandths of the currency's unit; figures of 0 are omitted.
+    /// The expected figures in production, once every order is known.
     ///
-    /// - Parameter acknowledged: When the server acknowledged purchases, by the number of the story and by purchase token.
-    package func figures(acknowledged: [Int: [String: Instant]] = [:]) -> Figures {
-        var figures = Figures()
+    /// - Parameters:
+    ///   - instant: The instant of the figures. Of stories that are all over, they do not depend on it.
+    ///   - acknowledged: When the server acknowledged purchases, by the number of the story and by purchase token.
+    package func figures(asOf instant: Instant? = nil, acknowledged: [Int: [String: Instant]] = [:]) -> Figures {
+        let window = storyteller.settings.window
+        var figures = Figures(window, asOf: instant ?? (window.goesOn ? window.end : .latest))
         for index in 0..<count {
             let rendered = storyteller.story(at: index, acknowledged: acknowledged[index] ?? [:])
-            guard !rendered.story.isTest else { continue }
-            for order in rendered.orders { figures.add(order) }
+            if !rendered.story.isTest { figures.add(rendered, ownership) }
         }
         return figures
     }
 }
 
 extension Figures {
-    /// Of an order for several products, an amount that was paid back says nothing of each.
-    fileprivate mutating func add(_ order: PlayOrder) {
-        guard order.changes.contains(where: { $0.state == .processed }) else { return }
-        let paid = order.items.filter { $0.price > 0 }
-        let isPaidBack = order.refunded() == order.total
-        precondition(isPaidBack || order.refunded() == 0 || paid.count == 1, "an amount of several products")
-        for item in paid {
-            let product = [item.productId, item.basePlanId].compactMap(\.self).joined(separator: ":")
-            add(1, "google_revenue", product, order.currency, "payments")
-            add(item.price, "google_revenue", product, order.currency, "gross")
-            add(isPaidBack ? item.price : order.refunded(), "google_revenue", product, order.currency, "refunded")
+    /// An app user, with the interval in which purchases belong to the user.
+    private struct Owner: Hashable {
+        let accountId: String
+        let during: Range<Instant>
+    }
+
+    fileprivate mutating func add(_ rendered: RenderedPlayStory, _ ownership: OwnershipPolicy) {
+        let counted =
+            rendered.subscriptions.map { CountedSubscription($0) }
+            + rendered.oneTimePurchases.map { CountedSubscription($0) }
+        var owned: [Owner: [CountedSubscription]] = [:]
+        for (subscription, key) in zip(counted, rendered.keys) {
+            add(subscription)
+            let buyers = key.buyers(ownership)
+            // Without an app user, each purchase has a customer of its own.
+            if buyers.isEmpty { addCustomer([subscription], owned: SimulatedCustomer.always) }
+            for buyer in buyers {
+                owned[Owner(accountId: buyer.accountId, during: buyer.during), default: []].append(subscription)
+            }
         }
+        for (owner, subscriptions) in owned { addCustomer(subscriptions, owned: owner.during) }
     }
 }
