@@ -43,6 +43,18 @@ enum AnalystLog {
         try await log.script("analyze")
     }
 
+    /// Imports the exchange rates of ``Simulation/Figures``.
+    static func addRates(_ log: SimulatedLog) async throws {
+        let rates = Figures.euroRates.map { "('\($0.currency)', 1.0 / \($0.euros))" }.joined(separator: ", ")
+        try await log.script(
+            """
+            insert into subledger.exchange_rate (currency, day, per_euro)
+            select currency, day, per_euro
+            from (values \(rates)) as rate (currency, per_euro)
+            cross join generate_series(date '2024-12-01', current_date, interval '1 day') as day
+            """)
+    }
+
     /// The figures of the views, with the names of ``Simulation/Figures``, without zeros.
     ///
     /// - Parameter goesOn: Whether the subscriptions of the run go on until now.
@@ -140,10 +152,53 @@ enum AnalystLog {
           from analyst.revenue
           cross join lateral (
             values
-              ('payments', payments), ('gross', gross * 1000), ('refunded', refunded * 1000),
-              ('refunded_here', refunded_here * 1000)
+              ('payments', payments), ('gross', gross * 1000), ('new', new * 1000), ('renewal', renewal * 1000),
+              ('refunded', refunded * 1000), ('refunded_here', refunded_here * 1000)
           ) as figure (name, value)
           group by date_trunc('month', day), product_id, country, currency, name
+          union all
+          select format('revenue_in %s %s %s', date_trunc('month', day)::date, country, name), sum(value * 1000)::bigint
+          from analyst.revenue_in('EUR')
+          cross join lateral (
+            values ('gross', gross), ('refunded', refunded), ('refunded_here', refunded_here)
+          ) as figure (name, value)
+          group by date_trunc('month', day), country, name
+          union all
+          select format('arppu_in %s %s', month, name), sum(value)::bigint
+          from analyst.arppu_in('EUR')
+          cross join lateral (values ('customers', customers), ('revenue', revenue * 1000)) as figure (name, value)
+          group by month, name
+          union all
+          select format('mrr_in %s mrr', day), sum(mrr * 1000)::bigint
+          from analyst.mrr_in('EUR')
+          where extract(day from day) = 1 and day < $1::text::date
+          group by day
+          union all
+          select format('mrr_in_grace %s %s', day::date, currency), sum(mrr * 1000)::bigint
+          from analyst.mrr_in_grace_detail
+          join generate_series(timestamp '2024-12-01', current_date, interval '1 month') as day
+            on day between first_day and last_day and day < $1::text::date
+          group by day, currency
+          union all
+          select format('mrr_movements %s %s %s', month, currency, name), sum(value * 1000)::bigint
+          from analyst.mrr_movements
+          cross join lateral (
+            values
+              ('new', new), ('reactivation', reactivation), ('expansion', expansion), ('contraction', contraction),
+              ('churn', churn)
+          ) as figure (name, value)
+          group by month, currency, name
+          union all
+          select
+            format(
+              'renewal_outlook %s %s %s %s %s %s %s', month, product_id, country, currency, payer_state, auto_renew,
+              name),
+            sum(value)::bigint
+          from analyst.renewal_outlook
+          cross join lateral (
+            values ('subscriptions', subscriptions), ('amount', amount * 1000)
+          ) as figure (name, value)
+          group by month, product_id, country, currency, payer_state, auto_renew, name
           union all
           select format('plan_mix %s %s %s %s %s', day, product_id, country, currency, name), sum(value)::bigint
           from analyst.plan_mix
@@ -170,6 +225,13 @@ enum AnalystLog {
             sum(paid * 1000)::bigint
           from analyst.proceeds_detail
           group by date_trunc('month', day), product_id, country, currency, is_later
+          union all
+          select
+            format('stated_proceeds %s %s %s %s', date_trunc('month', day)::date, country, currency, name),
+            sum(value * 1000)::bigint
+          from analyst.proceeds_detail
+          cross join lateral (values ('tax', tax), ('proceeds', proceeds)) as figure (name, value)
+          group by date_trunc('month', day), country, currency, name
           union all
           select
             concat_ws(

@@ -20,6 +20,7 @@ struct AnalystTests {
         let right = run.figures(nil)
 
         try await SimulatedLog.with { log in
+            try await AnalystLog.addRates(log)
             _ = try await log.append(run.events)
             if let linked = run.linked { try await log.append(linksOf: linked) }
             try await AnalystLog.fold(log)
@@ -45,6 +46,7 @@ struct AnalystTests {
         let run = try await AnalystRun(kind, stories: 56, window: window)
 
         try await SimulatedLog.with { log in
+            try await AnalystLog.addRates(log)
             _ = try await log.append(run.events + run.late)
             if let linked = run.linked { try await log.append(linksOf: linked) }
             try await AnalystLog.fold(log)

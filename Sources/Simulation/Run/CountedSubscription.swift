@@ -25,10 +25,19 @@ struct CountedSubscription {
     /// Why access ends with a purchase, by its transaction id.
     let endings: [String: Ending]
     let refundRequests: [RefundRequest]
+    /// What is known about the next renewal; nil if there is no access.
+    let renewal: NextRenewal?
+
+    struct NextRenewal {
+        let isOn: Bool
+        /// In thousandths of the currency's unit.
+        let price: Int64
+    }
 }
 
 extension CountedSubscription {
-    init(_ subscription: SimulatedSubscription) {
+    /// - Parameter asOf: The next renewal is that after the instant.
+    init(_ subscription: SimulatedSubscription, asOf: Instant) {
         store = .apple
         storefront = subscription.customer.storefront
         isOfMember = subscription.customer.isMember
@@ -42,9 +51,13 @@ extension CountedSubscription {
                 at: question.signedDate, productId: question.subject.product.id,
                 isGranted: purchase?.revocation != nil)
         }
+        let preference = access.isActive(at: asOf) ? subscription.books(at: asOf)?.shownPreference(at: asOf) : nil
+        renewal = preference.map {
+            NextRenewal(isOn: $0.isOn && $0.isCommitmentOn, price: $0.seats?.paid ?? $0.price)
+        }
     }
 
-    init(_ life: PlayLife) {
+    init(_ life: PlayLife, asOf: Instant) {
         store = .google
         storefront = life.customer.storefront
         isOfMember = false
@@ -53,9 +66,13 @@ extension CountedSubscription {
             order.items.map { (PlayLife.period(order.orderId, $0.productId), order.paidBack(of: $0)) }
         }
         let byPurchase = Dictionary(refunds) { first, _ in first }
+        let shares = Dictionary(
+            life.orders.map { (PlayLife.period($0.orderId, $0.items.first?.productId ?? ""), OrderShares($0)) }
+        ) { first, _ in first }
         purchases = life.charges.map { charge in
             var charge = charge
             charge.orderRefunds = byPurchase[charge.transactionId] ?? []
+            charge.orderShares = shares[charge.transactionId]
             return charge
         }
         failures = life.failures
@@ -65,6 +82,13 @@ extension CountedSubscription {
             guard case .refundReview(let orderId, _) = message.content else { return nil }
             return RefundRequest(
                 at: message.eventTime, productId: nil, isGranted: life.voids.contains { $0.orderId == orderId })
+        }
+        let book = access.isActive(at: asOf) ? life.purchases.last { $0.history[0].at <= asOf }?.book(at: asOf) : nil
+        let renewing = book?.items.filter(\.isAutoRenewing) ?? []
+        renewal = book.map { book in
+            NextRenewal(
+                isOn: !renewing.isEmpty && renewing.allSatisfy { $0.installments?.isCancellationPending != true },
+                price: (renewing.isEmpty ? book.items : renewing).map(\.nextPrice).reduce(0, +))
         }
     }
 
@@ -80,12 +104,28 @@ extension CountedSubscription {
                     purchaseDate: order.createTime, expiresDate: nil, reason: .purchase, offer: nil, price: item.price,
                     quantity: life.quantity)
                 purchase.orderRefunds = order.paidBack(of: item)
+                purchase.orderShares = OrderShares(order)
                 return purchase
             }
         }
         failures = []
         endings = [:]
         refundRequests = []
+        renewal = nil
+    }
+}
+
+extension OrderShares {
+    fileprivate init(_ order: PlayOrder) {
+        self.init(tax: order.tax, proceeds: order.proceeds())
+    }
+}
+
+extension PlayItem {
+    /// The price of the next period, in thousandths of the currency's unit.
+    fileprivate var nextPrice: Int64 {
+        guard let priceChange, priceChange.state != .applied else { return price }
+        return priceChange.newPrice
     }
 }
 
@@ -102,6 +142,17 @@ extension CountedSubscription {
         return purchases.filter {
             $0.expiresDate == purchase.expiresDate && $0.purchaseDate <= instant && $0.revocation == nil
         }
+    }
+
+    /// The price of a month at the instant, in thousandths of the currency's unit, in grace too. Money ignores what was
+    /// refunded in full.
+    func monthlyValue(at instant: Instant) -> Int64 {
+        guard access.isActive(at: instant), let purchase = holder(at: instant)?.purchase, purchase.isOfRenewing,
+            !purchase.isTrial
+        else { return 0 }
+        // What was bought within the period adds to its price, which is rounded once.
+        let paid = payments(ofPeriodOf: purchase, at: instant).reduce(0) { $0 + $1.paid }
+        return Figures.monthly(purchase, paid: paid)
     }
 
     /// The purchase that gave access at the instant, even if it was refunded later. A paid period takes precedence over

@@ -18,6 +18,7 @@ extension Figures {
         }
         addCustomerMovements(subscriptions, owned: owned)
         addLifetimeValue(subscriptions, owned: owned)
+        addValueMovements(subscriptions, owned: owned)
     }
 
     private mutating func addCustomerMovements(_ subscriptions: [CountedSubscription], owned: Range<Instant>) {

@@ -15,6 +15,10 @@ extension Figures {
             add(
                 payment.paid - payment.refunded, "proceeds", Self.month(payment.purchaseDate), place,
                 isLater ? "later" : "first_year")
+            guard let shares = payment.orderShares else { continue }
+            let key = "\(Self.month(payment.purchaseDate)) \(storefront.country) \(storefront.currency)"
+            add(shares.tax, "stated_proceeds", key, "tax")
+            add(shares.proceeds, "stated_proceeds", key, "proceeds")
         }
     }
 
@@ -108,6 +112,7 @@ extension Figures {
             let (earlier, later) = (left.purchase, right.purchase)
             return (earlier.purchaseDate, earlier.transactionId) < (later.purchaseDate, later.transactionId)
         }
+        addPaymentNumbers(payments)
         guard let first = payments.first else { return }
         let cohort = "\(Self.month(first.purchase.purchaseDate)) \(first.storefront.country)"
         add(1, "ltv", cohort, "customers")
@@ -120,6 +125,22 @@ extension Figures {
             for months in passed...last {
                 add(payment.purchase.paid - payment.purchase.refunded, "ltv", cohort, String(months), "revenue")
             }
+        }
+    }
+
+    /// Adds which payments are the first ones of a customer, and who paid in which month.
+    ///
+    /// - Parameter payments: Those of the customer, in order.
+    private mutating func addPaymentNumbers(_ payments: [(purchase: Purchase, storefront: Storefront)]) {
+        for (number, (purchase, storefront)) in payments.enumerated() {
+            let place = "\(purchase.product.id) \(storefront.country) \(storefront.currency)"
+            let isNew = number == 0
+            add(purchase.paid, "revenue", Self.month(purchase.purchaseDate), place, isNew ? "new" : "renewal")
+            let kept = (purchase.paid - purchase.refunded) * Self.euros(storefront.currency)
+            add(kept, "arppu_in", Self.month(purchase.purchaseDate), "revenue")
+        }
+        for month in Set(payments.map { Self.month($0.purchase.purchaseDate) }) {
+            add(1, "arppu_in", month, "customers")
         }
     }
 

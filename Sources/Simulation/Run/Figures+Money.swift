@@ -9,9 +9,54 @@ extension Figures {
             let month = Self.month(purchase.purchaseDate)
             add(1, "revenue", month, place, "payments")
             add(purchase.paid, "revenue", month, place, "gross")
+            let euros = Self.euros(storefront.currency)
+            add(purchase.paid * euros, "revenue_in", month, storefront.country, "gross")
             for refund in purchase.paidBack {
                 add(refund.amount, "revenue", month, place, "refunded")
                 add(refund.amount, "revenue", Self.month(refund.at), place, "refunded_here")
+                add(refund.amount * euros, "revenue_in", month, storefront.country, "refunded")
+                add(refund.amount * euros, "revenue_in", Self.month(refund.at), storefront.country, "refunded_here")
+            }
+        }
+    }
+
+    /// Adds the next renewal of a subscription with access.
+    mutating func addOutlook(_ subscription: CountedSubscription) {
+        guard let renewal = subscription.renewal, let (purchase, isGrace) = subscription.holder(at: asOf),
+            let end = subscription.access.unbrokenEnd(at: asOf)
+        else { return }
+        let state = isGrace ? "grace" : purchase.isTrial ? "trial" : "paying"
+        let place = "\(purchase.product.id) \(subscription.storefront.country) \(subscription.storefront.currency)"
+        let key = "\(Self.month(end)) \(place) \(state) \(renewal.isOn ? "on" : "off")"
+        add(1, "renewal_outlook", key, "subscriptions")
+        add(renewal.price, "renewal_outlook", key, "amount")
+    }
+
+    /// Adds how the monthly value of a customer's subscriptions changes from one day to the next, in each currency, grace
+    /// included.
+    mutating func addValueMovements(_ subscriptions: [CountedSubscription], owned: Range<Instant>) {
+        for (currency, same) in Dictionary(grouping: subscriptions, by: \.storefront.currency) {
+            let boundaries = Set(same.flatMap(\.access.boundaries) + [owned.lowerBound, owned.upperBound])
+            // What happens at 00:00 changes the value from the day before to that day.
+            let days = Set(
+                boundaries.filter { $0 > .earliest && $0 < .latest }.map {
+                    ($0.milliseconds - 1) / Draw.dayMilliseconds * Draw.dayMilliseconds
+                })
+            var before: Int64 = 0
+            var hadValue = false
+            for day in days.sorted().compactMap({ Instant(milliseconds: $0) }) {
+                let next = day.advanced(byMilliseconds: Draw.dayMilliseconds)
+                guard next <= asOf else { break }
+                let after = owned.contains(next) ? same.reduce(0) { $0 + $1.monthlyValue(at: next) } : 0
+                if after != before {
+                    let movement =
+                        before == 0
+                        ? hadValue ? "reactivation" : "new"
+                        : after == 0 ? "churn" : before < after ? "expansion" : "contraction"
+                    add(abs(after - before), "mrr_movements", Self.month(day), currency, movement)
+                }
+                before = after
+                hadValue = hadValue || after > 0
             }
         }
     }

@@ -35,6 +35,15 @@ package struct Figures: Sendable, Hashable {
         values[words.joined(separator: " ")] = sum == 0 ? nil : sum
     }
 
+    /// Euros for one unit of each currency, on every day: made up, so that no amount needs rounding.
+    package static let euroRates: [(currency: String, euros: Int64)] = [
+        ("USD", 2), ("GBP", 4), ("JPY", 5), ("BRL", 10),
+    ]
+
+    static func euros(_ currency: String) -> Int64 {
+        euroRates.first { $0.currency == currency }?.euros ?? 1
+    }
+
     static func day(_ instant: Instant) -> String { String(instant.description.prefix(10)) }
     static func month(_ instant: Instant) -> String { "\(instant.description.prefix(7))-01" }
 }
@@ -48,7 +57,7 @@ extension Simulation {
         var figures = Figures(settings.window, asOf: instant)
         for index in 0..<settings.subscriptions {
             let rendered = storyteller.story(at: index)
-            let counted = rendered.subscriptions.map { CountedSubscription($0) }
+            let counted = rendered.subscriptions.map { CountedSubscription($0, asOf: instant) }
             for subscription in counted { figures.add(subscription) }
             for customer in rendered.customers {
                 figures.addCustomer(customer.subscriptions.map { counted[$0] }, owned: customer.owns)
@@ -61,9 +70,11 @@ extension Simulation {
 // MARK: - Figures of one subscription
 
 extension Figures {
-    package mutating func add(_ subscription: SimulatedSubscription) { add(CountedSubscription(subscription)) }
+    package mutating func add(_ subscription: SimulatedSubscription) {
+        add(CountedSubscription(subscription, asOf: asOf))
+    }
 
-    package mutating func add(_ life: PlayLife) { add(CountedSubscription(life)) }
+    package mutating func add(_ life: PlayLife) { add(CountedSubscription(life, asOf: asOf)) }
 
     package mutating func add(_ life: PlayOneTimeLife) { add(CountedSubscription(life)) }
 
@@ -84,6 +95,7 @@ extension Figures {
         addOffers(subscription)
         addPrices(subscription)
         addRenewalRuns(subscription)
+        addOutlook(subscription)
         for failure in subscription.failures {
             let outcome =
                 switch failure.recovery {
@@ -139,17 +151,25 @@ extension Figures {
             if payerState == "paying" || payerState == "in_grace" {
                 add(1, "churn_rate", Self.day(day), purchase.product.id, "subscriptions")
             }
-            // Money ignores what was refunded in full.
-            guard payerState == "paying", subscription.access.isActive(at: day) else { continue }
-            let currency = subscription.storefront.currency
-            add(1, "mrr", Self.day(day), currency, "subscriptions")
-            let mix = "\(Self.day(day)) \(purchase.product.id) \(subscription.storefront.country)"
-            add(1, "plan_mix", mix, currency, "subscriptions")
-            // What was bought within the period adds to its price, which is rounded once.
-            let paid = subscription.payments(ofPeriodOf: purchase, at: day).reduce(0) { $0 + $1.paid }
-            add(Self.monthly(purchase, paid: paid), "mrr", Self.day(day), currency, "mrr")
-            add(Self.monthly(purchase, paid: paid), "plan_mix", mix, currency, "mrr")
+            addMonthlyValue(of: purchase, payerState, subscription, on: day)
         }
+    }
+
+    private mutating func addMonthlyValue(
+        of purchase: Purchase, _ payerState: String, _ subscription: CountedSubscription, on day: Instant
+    ) {
+        // Money ignores what was refunded in full.
+        guard subscription.access.isActive(at: day) else { return }
+        let currency = subscription.storefront.currency
+        let value = subscription.monthlyValue(at: day)
+        if payerState == "in_grace" { add(value, "mrr_in_grace", Self.day(day), currency) }
+        guard payerState == "paying" else { return }
+        add(1, "mrr", Self.day(day), currency, "subscriptions")
+        add(value, "mrr", Self.day(day), currency, "mrr")
+        add(value * Self.euros(currency), "mrr_in", Self.day(day), "mrr")
+        let mix = "\(Self.day(day)) \(purchase.product.id) \(subscription.storefront.country)"
+        add(1, "plan_mix", mix, currency, "subscriptions")
+        add(value, "plan_mix", mix, currency, "mrr")
     }
 
     /// The monthly price of the period of a purchase.

@@ -37,6 +37,16 @@ package struct Purchase: Sendable, Hashable {
     package var isAddOn = false
     /// What the order says was paid back, oldest first. Apple has no orders: the revocation or the seats say it.
     package var orderRefunds: [PaidBack] = []
+    /// The tax in the price and what the developer gets in the end, as the order states them for all of its products, in
+    /// thousandths of the currency's unit. Nil for Apple, and for products that were bought beside another one.
+    var orderShares: OrderShares?
+}
+
+/// How an order divides what was paid.
+struct OrderShares: Sendable, Hashable {
+    /// Also of what was paid back.
+    let tax: Int64
+    let proceeds: Int64
 }
 
 /// Money that was paid back of a purchase.

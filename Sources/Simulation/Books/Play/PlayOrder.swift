@@ -57,6 +57,15 @@ package struct PlayOrder: Sendable, Hashable {
     /// In thousandths of the currency's unit.
     package var total: Int64 { items.map(\.price).reduce(0, +) }
 
+    /// The tax in it.
+    package var tax: Int64 { items.map { $0.price / 10 }.reduce(0, +) }
+
+    /// What the developer gets of what is not paid back, without taxes and the store's share of 15 percent.
+    package func proceeds(at instant: Instant = .latest) -> Int64 {
+        let kept = total - refunded(at: instant)
+        return (kept - kept / 10) * 85 / 100
+    }
+
     /// Nil before the order exists.
     package func state(at instant: Instant) -> State? { changes.last { $0.at <= instant }?.state }
 

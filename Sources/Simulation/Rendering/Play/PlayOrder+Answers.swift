@@ -12,7 +12,11 @@ extension PlayOrder {
             writer.time("createTime", createTime, rendering)
             writer.time("lastEventTime", changes.last { $0.at <= instant }?.at, rendering)
             writer.money("total", currency, thousandths: total)
-            writer.money("tax", currency, thousandths: total / 10)
+            writer.money("tax", currency, thousandths: tax)
+            // An order that was never charged brings nothing.
+            if state != .pending, state != .canceled {
+                writer.money("developerRevenueInBuyerCurrency", currency, thousandths: proceeds(at: instant))
+            }
             writer.key("lineItems")
             writer.array(items) { writer, item in
                 writer.object { writeItem(item, state, rendering, to: &$0) }
@@ -26,6 +30,7 @@ extension PlayOrder {
     private func writeItem(_ item: Item, _ state: State, _ rendering: PlayRendering, to writer: inout JSONWriter) {
         writer.member("productId", item.productId)
         writer.money("total", currency, thousandths: item.price)
+        writer.money("tax", currency, thousandths: item.price / 10)
         guard let basePlanId = item.basePlanId else { return writer.emptyObject("oneTimePurchaseDetails") }
         writer.key("subscriptionDetails")
         writer.object { writer in

@@ -27,7 +27,7 @@ extension Figures {
 
     fileprivate mutating func add(_ rendered: RenderedPlayStory, _ ownership: OwnershipPolicy) {
         let counted =
-            rendered.subscriptions.map { CountedSubscription($0) }
+            rendered.subscriptions.map { CountedSubscription($0, asOf: asOf) }
             + rendered.oneTimePurchases.map { CountedSubscription($0) }
         var owned: [Owner: [CountedSubscription]] = [:]
         for (subscription, key) in zip(counted, rendered.keys) {
