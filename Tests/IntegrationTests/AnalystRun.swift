@@ -1,9 +1,11 @@
+import AppStore
 import Encoding
 import EventLog
 import PlayStore
 import Simulation
 import Subscriptions
 import TestSupport
+import Testing
 
 /// A simulated run of one store for the analyst views: the events of its log, and the figures of the store's books.
 struct AnalystRun {

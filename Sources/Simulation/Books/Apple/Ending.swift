@@ -8,4 +8,6 @@ package enum Ending: String, Sendable {
     case price
     /// The product is no longer for sale.
     case unavailable
+    /// The developer switched auto-renewal off.
+    case other
 }

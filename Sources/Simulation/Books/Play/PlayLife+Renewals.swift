@@ -152,7 +152,7 @@ extension PlayLife {
     ) {
         guard proceed(to: instant) else { return }
         let cancellation = PlayCancellation(kind: kind, at: instant, surveyReason: reason)
-        end(by: .voluntary)
+        end(by: kind == .developer ? .other : .voluntary)
         if [.inGracePeriod, .onHold].contains(book.state) {
             cutGrace(at: instant)
             end(at: instant, cancellation)
