@@ -23,7 +23,7 @@ enum SimulationFiles {
         try file.flush()
     }
 
-    /// A file for each day and for each month of the App Store, and for each month of Google Play.
+    /// Two files for each day and one for each month of the App Store, and some for each month of Google Play.
     ///
     /// - Parameter acknowledged: When a server acknowledged purchases, by the number of the story and by purchase token.
     static func writeReports(
@@ -40,7 +40,7 @@ enum SimulationFiles {
             var reports = SalesReports(simulation)
             files += reports.financeFiles(settling)
             settling.delay(&reports.entries, \.at)
-            files += reports.files
+            files += reports.files + SubscriptionReports(simulation).files
         }
         if let google {
             var reports = PlayReports(google, acknowledged: acknowledged)

@@ -76,23 +76,31 @@ package struct SalesReports: Sendable {
     package var files: [(name: String, content: String)] {
         let days = Dictionary(grouping: entries) { Self.day($0.at) }
         guard let first = entries.map(\.at).min(), let last = entries.map(\.at).max() else { return [] }
-        var files: [(name: String, content: String)] = []
-        var at = first
-        while true {
-            let day = Self.day(at)
-            if files.last?.name != Self.name(day) {
-                files.append((Self.name(day), Self.content(days[day] ?? [], of: day)))
-            }
-            if day == Self.day(last) { return files }
-            at = at.advanced(by: .seconds(12 * 3600))
+        return Self.days(from: first, to: last).map { day, _ in
+            (Self.name(day), Self.content(days[day] ?? [], of: day))
         }
+    }
+
+    /// The days in Pacific Time from that of an instant to that of another, as `20261125`, with their last instants.
+    static func days(from first: Instant, to last: Instant) -> [(day: String, end: Instant)] {
+        var days: [(day: String, end: Instant)] = []
+        var start = calendar.startOfDay(for: foundationDate(first))
+        while start <= foundationDate(last), let next = calendar.date(byAdding: .day, value: 1, to: start) {
+            let end = Instant(milliseconds: Int64(next.timeIntervalSince1970) * 1000 - 1) ?? last
+            days.append((day(end), end))
+            start = next
+        }
+        return days
     }
 
     /// A day in Pacific Time, as `20261125`.
     package static func day(_ instant: Instant) -> String {
-        let date = Date(timeIntervalSince1970: Double(instant.milliseconds) / 1000)
-        let parts = calendar.dateComponents([.year, .month, .day], from: date)
+        let parts = calendar.dateComponents([.year, .month, .day], from: foundationDate(instant))
         return digits(parts.year, 4) + digits(parts.month, 2) + digits(parts.day, 2)
+    }
+
+    private static func foundationDate(_ instant: Instant) -> Date {
+        Date(timeIntervalSince1970: Double(instant.milliseconds) / 1000)
     }
 
     private static func digits(_ number: Int?, _ count: Int) -> String {

@@ -32,7 +32,10 @@ package struct SubscriptionEventReports: Sendable {
 
     private mutating func add(_ purchases: [Purchase], _ country: String) {
         var previous: Purchase?
-        for purchase in purchases where purchase.expiresDate != nil && !purchase.isRestored && !purchase.addsSeats {
+        for purchase in purchases where purchase.expiresDate != nil && !purchase.addsSeats {
+            defer { previous = purchase }
+            // Counts with the subscription that it was copied from.
+            guard !purchase.isRestored else { continue }
             entries.append(
                 Entry(
                     at: purchase.purchaseDate, event: Self.event(purchase, after: previous),
@@ -41,7 +44,6 @@ package struct SubscriptionEventReports: Sendable {
                 entries.append(
                     Entry(at: refundedAt, event: "Refund", productId: purchase.product.id, country: country))
             }
-            previous = purchase
         }
     }
 
