@@ -5569,7 +5569,8 @@ select
   transaction.expires_date,
   round(transaction.tax / 1000.0, 3) as tax,
   round(transaction.developer_revenue / 1000.0, 3) as developer_revenue,
-  transaction.refunds
+  transaction.refunds,
+  transaction.quantity
 from subledger.transaction
 join subledger.stream using (stream_id)
 cross join lateral (
@@ -5633,6 +5634,7 @@ comment on column analyst.refund_rate_detail.offer_type is 'See transactions';
 comment on column analyst.refund_rate_detail.offer_identifier is 'See transactions';
 comment on column analyst.refund_rate_detail.type is 'See transactions';
 comment on column analyst.refund_rate_detail.expires_date is 'See transactions';
+comment on column analyst.refund_rate_detail.quantity is 'See transactions';
 
 create or replace view analyst.refund_rate as
 with counted as (
@@ -7798,9 +7800,9 @@ create or replace function analyst.subscription_event(name text) returns text
 language sql immutable parallel safe as $$
 select
   case
-    when name in ('Subscribe', 'Opt-In') or name like 'Start %' then 'start'
-    when name like 'Reactivat%' then 'reactivation'
-    when name ~ '^(Renew|Paid Subscription from )' and name !~ '(Upgrade|Downgrade|Crossgrade|^Renew.*Offer)'
+    when name ~* '^(Subscribe|Opt-In$|Start )' then 'start'
+    when name ~* '^Reactivat' then 'reactivation'
+    when name ~* '^(Renew|Paid Subscription from )' and name !~* '(Upgrade|Downgrade|Crossgrade|^Renew.*Offer)'
       then 'renewal'
   end
 $$;
@@ -7808,33 +7810,82 @@ $$;
 comment on function analyst.subscription_event is
   'What an event of Apple''s Subscription Event report is, by its name: start, reactivation, or renewal of the same '
   'product at its standard price; null for others, such as cancellations, changes of product and periods with an '
-  'offer';
+  'offer. Names in any case, and those of earlier years: Start Free Trial, Start Introductory Price, Renewals from '
+  'Grace Period';
 
-create or replace function analyst.report_differences_in(apple_zone text)
+create or replace function analyst.subscription_states(fields jsonb) returns table (state text, subscriptions numeric)
+language sql immutable parallel safe as $$
+select state, (fields ->> name)::numeric
+from (
+  values
+    ('active standard price subscriptions', 'standard'),
+    ('active free trial introductory offer subscriptions', 'introductory_free_trial'),
+    ('active pay up front introductory offer subscriptions', 'introductory_pay_up_front'),
+    ('active pay as you go introductory offer subscriptions', 'introductory_pay_as_you_go'),
+    ('free trial promotional offer subscriptions', 'promotional_free_trial'),
+    ('pay up front promotional offer subscriptions', 'promotional_pay_up_front'),
+    ('pay as you go promotional offer subscriptions', 'promotional_pay_as_you_go'),
+    ('free trial offer code subscriptions', 'offer_code_free_trial'),
+    ('pay up front offer code subscriptions', 'offer_code_pay_up_front'),
+    ('pay as you go offer code subscriptions', 'offer_code_pay_as_you_go'),
+    ('free trial win-back offers', 'win_back_free_trial'),
+    ('pay up front win-back offers', 'win_back_pay_up_front'),
+    ('pay as you go win-back offers', 'win_back_pay_as_you_go'),
+    ('grace period', 'grace'), ('billing retry', 'billing_retry')
+) as named (name, state)
+where coalesce(fields ->> name, '0') <> '0'
+$$;
+
+comment on function analyst.subscription_states is
+  'How many subscriptions a row of Apple''s Subscription report has in each state: standard (paid, without an offer), '
+  'an offer with its kind of price, such as introductory_free_trial, promotional_pay_as_you_go, '
+  'offer_code_pay_up_front or win_back_free_trial, grace or billing_retry; only what is not zero. Subscribers, which '
+  'counts members of families, and marketing opt-ins are left out';
+
+create or replace function analyst.report_differences_in(
+  apple_zone text, of_month date default null
+)
 returns table (
   report text, store text, day date, product_id text, country text, currency text, event text, order_id text,
   reported_units numeric, our_units numeric, reported_amount numeric, our_amount numeric, reason text,
   reported_lines text[], our_purchases text[]
 )
 language sql stable parallel safe as $$
-with covered as (
-  select distinct
-    kind as report, case when kind like 'apple%' then 'apple' else 'google' end as store, day::date as day
+with asked as (
+  select
+    coalesce(date_trunc('month', of_month)::date, '-infinity') as from_day,
+    coalesce((date_trunc('month', of_month) + interval '1 month')::date - 1, 'infinity') as until_day
+), comparable as (
+  select *, case when kind like 'apple%' then 'apple' else 'google' end as store
   from analyst.store_reports
-  cross join generate_series(first_day, last_day, interval '1 day') as day
+  where kind <> 'apple_financial'
+), newest as materialized (
+  select kind as report, max(last_day) as day
+  from comparable
   where replaced_at is null
-    and kind in (
-      'apple_sales', 'apple_subscriber', 'apple_subscription_event', 'apple_finance_detail', 'google_sales',
-      'google_earnings'
-    )
+  group by kind
+), covered as materialized (
+  -- With two months around the days that are asked for, since a refund may be reported in another one.
+  select distinct kind as report, store, day::date as day
+  from comparable
+  cross join asked
+  cross join generate_series(
+    greatest(first_day, from_day - 62), least(last_day, until_day + 62), interval '1 day'
+  ) as day
+  where replaced_at is null
 ), near as materialized (
   -- Apple may report on these days what was bought up to a week before, on days without a report.
   select report, day - late as day, bool_or(late = 0) as is_covered
   from covered
   cross join generate_series(
-    0, case when store = 'apple' and report <> 'apple_finance_detail' then 7 else 0 end
+    0,
+    case when store = 'apple' and report not in ('apple_finance_detail', 'apple_subscription') then 7 else 0 end
   ) as late
   group by report, day - late
+), span as materialized (
+  -- What is further away is in no report of these days, however late.
+  select min(day) - 62 as first_day, max(day) + 62 as last_day
+  from covered
 ), named as materialized (
   -- Reports of subscriptions name products by Apple's number, which those of sales have beside the product id.
   select distinct on (apple_id) apple_id, product_id
@@ -7842,44 +7893,49 @@ with covered as (
   where apple_id is not null
     and product_id is not null
   order by apple_id, day desc
-), line as (
+), stated as not materialized (
   select
-    found.kind as report, found.store, found.day,
-    coalesce(found.product_id, named.product_id, found.apple_id) as product_id, found.country, found.currency,
-    said.event, said.units, coalesce(found.amount, 0) as amount, found.name || ':' || found.line as place,
+    comparable.kind as report, comparable.store, comparable.sha256, comparable.replaced_at, found.day,
+    coalesce(found.product_id, named.product_id, found.apple_id) as product_id, found.country,
+    case when comparable.kind <> 'apple_subscription' then found.currency end as currency, said.event, said.units,
+    coalesce(found.amount, 0) as amount, comparable.name || ':' || found.line as place,
     coalesce(found.order_id, '') as order_id
-  from analyst.store_report_rows as found
+  from comparable
+  cross join asked
+  join subledger.store_report_row as found using (name, sha256)
   left join named on found.product_id is null and named.apple_id = found.apple_id
   cross join lateral (
     select
       case
         when found.event in ('sale', 'Charge') then 'sale'
         when found.event in ('refund', 'partial_refund', 'Charge refund', 'Refund') then 'refund'
-        when found.kind = 'apple_subscription_event' then analyst.subscription_event(found.event)
+        when comparable.kind = 'apple_subscription_event' then analyst.subscription_event(found.event)
       end as event,
       case
         when found.event = 'Refund' then -found.units
-        when found.kind <> 'google_earnings' then found.units
+        when comparable.kind <> 'google_earnings' then found.units
         when found.event = 'Charge' then 1
         when lower(found.fields ->> 'refund type') = 'full' then -1
         else 0
       end as units
+    where comparable.kind <> 'apple_subscription'
+    union all
+    select state, subscriptions
+    from analyst.subscription_states(found.fields)
+    where comparable.kind = 'apple_subscription'
   ) as said
-  where found.kind in (
-    select report
-    from covered
-  )
+  where comparable.last_day >= asked.from_day - 62
+    and comparable.first_day <= asked.until_day + 62
     and said.event is not null
-    and (found.amount <> 0 or found.kind = 'apple_subscription_event')
+    and (found.amount <> 0 or comparable.kind in ('apple_subscription', 'apple_subscription_event'))
     -- What was bought before the first period and settled in it stands beside what was settled before. How Apple
     -- reports refunds in part there is not documented.
-    and (
-      found.kind <> 'apple_finance_detail'
-      or said.units <> 0 and (found.kind, found.day) in (
-        select covered.report, covered.day
-        from covered
-      )
-    )
+    and (comparable.kind <> 'apple_finance_detail' or said.units <> 0)
+), line as materialized (
+  select stated.*
+  from stated
+  join covered using (report, day)
+  where replaced_at is null
 ), payment as materialized (
   select
     analyst.store(detail.original_transaction_id) as store, detail.product_id,
@@ -7890,17 +7946,65 @@ with covered as (
     coalesce(detail.type, 'Auto-Renewable Subscription') = 'Auto-Renewable Subscription'
       and detail.expires_date is not null as renews,
     case
-      when analyst.store(detail.original_transaction_id) = 'apple' then coalesce(bought.quantity, 1)
+      when analyst.store(detail.original_transaction_id) = 'apple' then coalesce(detail.quantity, 1)
       else 1
-    end as units
+    end as units,
+    -- Of some of several seats: Apple states no date, so they have that of the first report.
+    case
+      when analyst.store(detail.original_transaction_id) = 'apple' and detail.refund = 'part' then detail.refunds
+    end as undated
   from analyst.refund_rate_detail as detail
-  join subledger.transaction as bought using (stream_id, original_transaction_id, transaction_id)
+  cross join span
   where detail.environment = 'production'
     and detail.price is distinct from 0
-    -- What is further away is in no report of these days, however late.
     and (
-      detail.purchase_date between (select min(day) - 62 from covered) and (select max(day) + 62 from covered)
-      or detail.revocation_date between (select min(day) - 62 from covered) and (select max(day) + 62 from covered)
+      detail.purchase_date between span.first_day and span.last_day
+      or detail.revocation_date between span.first_day and span.last_day
+    )
+), lived as materialized (
+  -- Periods of Apple's subscriptions, for the reports that count these.
+  select
+    period.stream_id, period.original_transaction_id, period.transaction_id, period.product_id, period.payer_state,
+    period.starts_at, period.ends_at, period.movement, period.previous_product_id, bought.purchase_date,
+    analyst.country(bought.storefront) as country,
+    case
+      when bought.offer_type = 1 then 'introductory'
+      when bought.offer_type = 2 then 'promotional'
+      when bought.offer_type = 3 then 'offer_code'
+      when bought.offer_type = 4 then 'win_back'
+      -- Version 1 has no type.
+      when bought.promotional_offer_id is not null then 'promotional'
+      when bought.offer_code_ref_name is not null then 'offer_code'
+      when bought.is_trial_period or bought.is_in_intro_offer_period then 'introductory'
+    end as offer,
+    coalesce(lower(bought.offer_discount_type), case when period.payer_state = 'trial' then 'free_trial' end) as discount
+  from analyst.ordered_periods as period
+  join subledger.transaction as bought using (stream_id, original_transaction_id, transaction_id)
+  cross join span
+  where period.environment = 'production'
+    and analyst.store(period.original_transaction_id) = 'apple'
+    and period.payer_state in ('paying', 'trial', 'grace')
+    and coalesce(bought.in_app_ownership_type, '') not in ('FAMILY_SHARED', 'ASSIGNED')
+    and period.starts_at <= span.last_day
+    and period.ends_at >= span.first_day
+    and period.product_id in (
+      select product_id
+      from named
+    )
+    and exists (
+      select
+      from covered
+      where report in ('apple_subscription', 'apple_subscription_event')
+    )
+    -- A purchase that was restored under another subscription counts once.
+    and not exists (
+      select
+      from subledger.transaction as copy
+      where copy.stream_id = bought.stream_id
+        and copy.web_order_line_item_id = bought.web_order_line_item_id
+        and copy.original_transaction_id <> bought.original_transaction_id
+        and (copy.revocation_date is null, copy.transaction_id)
+          < (bought.revocation_date is null, bought.transaction_id)
     )
 ), ours as materialized (
   select
@@ -7914,7 +8018,7 @@ with covered as (
       end
     )::date as day,
     payment.product_id, payment.country,
-    case when wanted.report <> 'apple_subscription_event' then payment.currency end as currency, kind.event,
+    case when wanted.report <> 'apple_subscription_event' then payment.currency end as currency, entry.event,
     case wanted.report when 'apple_subscription_event' then -1 else entry.units end as units,
     case wanted.report
       when 'google_earnings' then round(entry.amount * payment.untaxed, 3)
@@ -7923,11 +8027,13 @@ with covered as (
     end as amount,
     payment.transaction_id,
     -- Items of one order have its name with their own.
-    case payment.store when 'google' then split_part(payment.transaction_id, ':', 1) else '' end as order_id
+    case payment.store when 'google' then split_part(payment.transaction_id, ':', 1) else '' end as order_id,
+    case when entry.is_undated then (payment.purchase_date at time zone apple_zone)::date end as undated_from
   from payment
   join (
     select distinct report, store
     from covered
+    where report <> 'apple_subscription'
   ) as wanted
     on wanted.store = payment.store
     and (
@@ -7937,52 +8043,210 @@ with covered as (
         from named
       )
     )
-  cross join (values ('sale'), ('refund')) as kind (event)
   cross join lateral (
+    select 'sale' as event, payment.purchase_date as at, payment.units, payment.price as amount, false as is_undated
+    union all
     select
-      case
-        when event = 'sale' then payment.purchase_date
-        when payment.refund is not null then payment.revocation_date
-      end as at,
-      case
-        when event = 'sale' then payment.units
-        when payment.refund = 'full' then -payment.units
-        else 0
-      end as units,
-      case event when 'sale' then payment.price else -payment.refunded_amount end as amount
+      'refund', payment.revocation_date, case payment.refund when 'full' then -payment.units else 0 end,
+      -payment.refunded_amount, false
+    where payment.refund is not null
+      and payment.undated is null
+    union all
+    select 'refund', (part ->> 'at')::timestamptz, 0, -round((part ->> 'amount')::numeric / 1000, 3), true
+    from jsonb_array_elements(payment.undated) as part
   ) as entry
   where entry.at is not null
     and (wanted.report <> 'apple_finance_detail' or entry.units <> 0)
-    and (wanted.report <> 'apple_subscription_event' or event = 'refund')
+    and (wanted.report <> 'apple_subscription_event' or entry.event = 'refund')
   union all
   select
-    'apple_subscription_event', 'apple', (bought.purchase_date at time zone apple_zone)::date, period.product_id,
-    analyst.country(bought.storefront), null, kind.event, 1, 0, period.transaction_id, ''
-  from analyst.ordered_periods as period
-  join subledger.transaction as bought using (stream_id, original_transaction_id, transaction_id)
+    'apple_subscription_event', 'apple', (lived.purchase_date at time zone apple_zone)::date, lived.product_id,
+    lived.country, null, kind.event, 1, 0, lived.transaction_id, '', null
+  from lived
   cross join lateral (
     select
       case
-        when period.movement in ('trial_start', 'new') then 'start'
-        when period.movement = 'resubscribed' then 'reactivation'
-        when period.movement in ('renewal', 'conversion', 'recovered') and bought.offer_type is null
-          and period.previous_product_id = period.product_id
+        when lived.movement in ('trial_start', 'new') then 'start'
+        when lived.movement = 'resubscribed' then 'reactivation'
+        when lived.movement in ('renewal', 'conversion', 'recovered') and lived.offer is null
+          and lived.previous_product_id = lived.product_id
           then 'renewal'
       end as event
   ) as kind
-  where period.environment = 'production'
-    and analyst.store(period.original_transaction_id) = 'apple'
-    and period.payer_state not in ('family', 'assigned')
-    and kind.event is not null
-    and period.product_id in (
-      select product_id
-      from named
+  where kind.event is not null
+), cut as materialized (
+  -- The ends of the days whose stock Apple reports.
+  select day, (day + 1)::timestamp at time zone apple_zone as at
+  from covered
+  where report = 'apple_subscription'
+), recovered as materialized (
+  -- A renewal that was charged in grace may begin when the failed period ended. Until the payment it was in grace.
+  select
+    grace.stream_id, grace.original_transaction_id, side.transaction_id, side.is_grace, grace.starts_at,
+    least(grace.ends_at, charge.at) as charged_at
+  from subledger.access_period as grace
+  join lateral (
+    select access_period.starts_at, access_period.transaction_id, transaction.positions
+    from subledger.access_period
+    join subledger.transaction using (stream_id, original_transaction_id, transaction_id)
+    where access_period.stream_id = grace.stream_id
+      and access_period.original_transaction_id = grace.original_transaction_id
+      and access_period.cause = 'paid'
+      and access_period.starts_at between grace.starts_at and grace.ends_at
+    order by access_period.starts_at, access_period.transaction_id
+    limit 1
+  ) as paid on true
+  cross join lateral (
+    select min(event.occurred_at) as at
+    from unnest(paid.positions) as known (position)
+    join subledger.event on event.stream_id = grace.stream_id and event.position = known.position
+    -- Version 1 has no other time than the beginning.
+    where event.source <> 'apple-v1'
+  ) as charge
+  cross join lateral (
+    values (grace.transaction_id, true), (paid.transaction_id, false)
+  ) as side (transaction_id, is_grace)
+  where grace.cause = 'grace'
+    and grace.ends_at > (
+      select min(at)
+      from cut
     )
+    and charge.at > paid.starts_at
+), reversed as materialized (
+  -- Between a refund and its reversal, there was no subscription.
+  select reversal.stream_id, named_by.transaction_id, max(refund.at) as revoked_at, reversal.occurred_at as reversed_at
+  from subledger.event as reversal
+  cross join lateral (select reversal.facts #>> '{transactions,0,transactionId}') as named_by (transaction_id)
+  join lateral (
+    select (event.facts #>> '{transactions,0,revocationDate}')::timestamptz as at
+    from subledger.event
+    where event.stream_id = reversal.stream_id
+      and event.kind = 'refund'
+      and coalesce(
+        event.facts #>> '{transactions,0,transactionId}',
+        event.facts #>> '{notification,notification,pendingRefundReviewNotification,orderId}',
+        event.facts #>> '{notification,notification,voidedPurchaseNotification,orderId}'
+      ) = named_by.transaction_id
+  ) as refund on refund.at < reversal.occurred_at
+  where reversal.kind = 'refund_reversal'
     and exists (
       select
-      from covered
-      where covered.report = 'apple_subscription_event'
+      from cut
     )
+  group by reversal.stream_id, named_by.transaction_id, reversal.occurred_at
+), stretch as materialized (
+  -- When each subscription was in which state. Each day has those that contain its end.
+  select
+    held.product_id, held.country, held.state, held.transaction_id, held.starts_at, held.ends_at,
+    (held.starts_at at time zone apple_zone)::date as first_day,
+    (held.ends_at at time zone apple_zone)::date - 1 as last_day
+  from (
+    select
+      lived.product_id, lived.country,
+      case
+        when lived.payer_state = 'grace' then 'grace'
+        else coalesce(lived.offer || coalesce('_' || lived.discount, ''), 'standard')
+      end as state,
+      lived.transaction_id, whole.starts_at, whole.ends_at
+    from lived
+    left join recovered
+      on recovered.stream_id = lived.stream_id
+      and recovered.original_transaction_id = lived.original_transaction_id
+      and recovered.transaction_id = lived.transaction_id
+      and recovered.is_grace = (lived.payer_state = 'grace')
+    left join reversed on reversed.stream_id = lived.stream_id and reversed.transaction_id = lived.transaction_id
+    cross join lateral (
+      select
+        case
+          when recovered.is_grace then recovered.starts_at
+          else greatest(lived.starts_at, recovered.charged_at)
+        end as starts_at,
+        case when recovered.is_grace then recovered.charged_at else lived.ends_at end as ends_at
+    ) as known
+    cross join lateral (
+      select known.starts_at, least(known.ends_at, reversed.revoked_at) as ends_at
+      union all
+      select greatest(known.starts_at, reversed.reversed_at), known.ends_at
+      where reversed.reversed_at is not null
+    ) as whole
+    union all
+    select
+      failed.product_id, analyst.country(bought.storefront), 'billing_retry', failed.transaction_id,
+      coalesce(failed.grace_ends_at, failed.due_at),
+      least(
+        failed.due_at + analyst.retry_length(bought.billing_plan_type),
+        (
+          select min(next.starts_at)
+          from (
+            select starts_at
+            from subledger.access_period
+            where stream_id = bought.stream_id
+              and original_transaction_id = bought.original_transaction_id
+              and cause = 'paid'
+            union all
+            select starts_at
+            from subledger.refunded_period
+            where stream_id = bought.stream_id
+              and original_transaction_id = bought.original_transaction_id
+          ) as next
+          where next.starts_at >= failed.due_at
+        ),
+        -- The store gives up, or the customer switches auto-renewal off.
+        (
+          select min((renewal ->> 'statedAt')::timestamptz)
+          from jsonb_array_elements(subscription.facts::jsonb -> 'renewals') as renewal
+          where (renewal ->> 'statedAt')::timestamptz > failed.due_at
+            and not (renewal #> '{fact,isInBillingRetryPeriod}')::boolean
+        )
+      )
+    from analyst.billing_retries_detail as failed
+    join subledger.stream using (app, environment)
+    join subledger.transaction as bought using (stream_id, original_transaction_id, transaction_id)
+    join subledger.subscription using (stream_id, original_transaction_id)
+    where failed.environment = 'production'
+      and failed.store = 'apple'
+      and coalesce(bought.in_app_ownership_type, '') not in ('FAMILY_SHARED', 'ASSIGNED')
+      and failed.product_id in (
+        select product_id
+        from named
+      )
+      and failed.due_at between (
+        select min(at) - interval '90 days'
+        from cut
+      ) and (
+        select max(at)
+        from cut
+      )
+  ) as held
+  where held.starts_at < held.ends_at
+    and exists (
+      select
+      from cut
+    )
+), stock as (
+  select product_id, country, state, day, units
+  from (
+    select
+      product_id, country, state, day,
+      sum(sum(by)) over (partition by product_id, country, state order by day) as units
+    from (
+      select product_id, country, state, first_day as day, 1 as by
+      from stretch
+      union all
+      select product_id, country, state, last_day + 1, -1
+      from stretch
+      union all
+      select product_id, country, state, cut.day, 0
+      from (
+        select distinct product_id, country, state
+        from stretch
+      ) as held
+      cross join cut
+    ) as change
+    group by product_id, country, state, day
+  ) as running
+  join cut using (day)
+  where units > 0
 ), reported as (
   select
     report, store, event, order_id, min(day) as day, min(product_id) as product_id, min(country) as country,
@@ -7998,20 +8262,23 @@ with covered as (
     min(currency) as currency, sum(units) as units,
     -- One unknown price makes the sum unknown.
     case when count(amount) = count(*) then sum(amount) end as amount,
-    array_agg(transaction_id order by transaction_id) as purchases
+    array_agg(transaction_id order by transaction_id) as purchases,
+    max(undated_from) as undated_from
   from ours
   left join near using (report, day)
+  left join (
+    select distinct report, event, order_id
+    from line
+    where order_id <> ''
+  ) as ordered using (report, event, order_id)
   where near.day is not null
-    or ours.order_id <> '' and exists (
-      select
-      from line
-      where line.report = ours.report
-        and line.order_id = ours.order_id
-        and line.event = ours.event
-    )
+    or ordered.order_id is not null
   group by report, store, event, order_id,
     case order_id when '' then day end, case order_id when '' then product_id end,
     case order_id when '' then country end, case order_id when '' then currency end
+  union all
+  select 'apple_subscription', 'apple', state, '', day, product_id, country, null, units, 0, '{}', null
+  from stock
 ), compared as (
   select
     coalesce(reported.report, counted.report) as report,
@@ -8026,9 +8293,9 @@ with covered as (
     coalesce(counted.units, 0) as our_units,
     coalesce(reported.amount, 0) as reported_amount,
     case when counted.store is null then 0 else counted.amount end as our_amount,
+    counted.undated_from,
     reported.store is not null as is_reported,
     counted.store is not null as is_ours,
-    reported.day is distinct from counted.day as has_other_day,
     reported.country is distinct from counted.country as has_other_country,
     reported.currency is distinct from counted.currency as has_other_currency,
     -- Reports of the time before base plans name the subscription alone.
@@ -8058,7 +8325,15 @@ with covered as (
       end
     )
 ), different as materialized (
-  select compared.*, compared.store = 'google' or near.is_covered as is_covered
+  select
+    compared.*, row_number() over () as number, compared.store = 'google' or near.is_covered as is_covered,
+    concat_ws(chr(31), compared.country, compared.currency) as place,
+    -- How many the report has more. A refund in part has no units.
+    case
+      when our_units = 0 and reported_units = 0 then is_reported::integer - is_ours::integer
+      when report = 'apple_subscription' then reported_units - our_units
+      else abs(reported_units) - abs(our_units)
+    end as excess
   from compared
   left join near using (report, day)
   where not is_reported
@@ -8070,26 +8345,54 @@ with covered as (
     or has_other_currency
     or has_other_product
     or is_late
+), keyed as materialized (
+  select different.*, same.name, same.value
+  from different
+  cross join lateral (values ('day', different.day::text), ('place', different.place)) as same (name, value)
+  where different.store = 'apple'
+    and different.excess <> 0
+), paired as materialized (
+  -- The same purchases in two rows, of one day or of one place: what one has too many, the other lacks.
+  select
+    keyed.number,
+    bool_or(other.place = keyed.place and abs(other.day - keyed.day) = 1) as is_neighbour,
+    bool_or(other.place <> keyed.place and other.day = keyed.day) as is_elsewhere,
+    bool_or(
+      of_refund.is_same and case
+        when keyed.excess > 0 then keyed.day between other.undated_from and other.day
+        else other.day between keyed.undated_from and keyed.day
+      end
+    ) as is_undated,
+    bool_or(
+      of_refund.is_same and other.is_covered and abs(other.day - keyed.day) <= 62
+        and date_trunc('month', other.day) <> date_trunc('month', keyed.day)
+    ) as is_of_other_month
+  from keyed
+  join keyed as other
+    on other.report = keyed.report
+    and other.event = keyed.event
+    and other.product_id = keyed.product_id
+    and other.name = keyed.name
+    and other.value = keyed.value
+    and other.excess = -keyed.excess
+  cross join lateral (
+    select keyed.event = 'refund' and other.place = keyed.place
+      and other.reported_amount - other.our_amount = keyed.our_amount - keyed.reported_amount as is_same
+  ) as of_refund
+  group by keyed.number
 ), settled as materialized (
-  select report, product_id, country, currency, event, day
+  select report, product_id, place, event, day
   from (
     select
-      report, product_id, coalesce(country, '') as country, coalesce(currency, '') as currency, event,
-      analyst.settled_days(array_agg(day order by day), array_agg(lacking order by day)) as days
-    from (
-      select
-        different.*,
-        -- A refund in part has no units.
-        case
-          when our_units = 0 and reported_units = 0 then is_ours::integer - is_reported::integer
-          else abs(our_units) - abs(reported_units)
-        end::integer as lacking
-      from different
-      where store = 'apple'
-        and report <> 'apple_finance_detail'
-    ) as unpaired
-    where lacking <> 0
-    group by report, product_id, coalesce(country, ''), coalesce(currency, ''), event
+      report, product_id, place, event,
+      analyst.settled_days(
+        array_agg(day order by day), array_agg(-excess::integer order by day)
+      ) as days
+    from different
+    where store = 'apple'
+      and report not in ('apple_finance_detail', 'apple_subscription')
+      and excess <> 0
+    group by report, product_id, place, event
   ) as paired
   cross join unnest(days) as day
 ), incomplete as materialized (
@@ -8100,25 +8403,85 @@ with covered as (
   group by report, product_id, event, day
   having sum(reported_units) = sum(our_units)
     and bool_or(country is null)
+), restated as materialized (
+  select distinct different.number
+  from different
+  join stated
+    on stated.report = different.report
+    and stated.event = different.event
+    and stated.product_id = different.product_id
+    and stated.day = different.day
+    and stated.country is not distinct from different.country
+    and (stated.currency = different.currency or different.currency is null)
+  where different.store = 'apple'
+    and stated.replaced_at is not null
+  group by different.number, different.our_units, stated.sha256
+  having sum(stated.units) = different.our_units
+), shifted as materialized (
+  -- What the stock was at another time, up to eight hours from the end of the day: by changes until then.
+  select number
+  from (
+    select
+      different.number, different.reported_units, different.our_units,
+      sum(sum(case when change.at >= cut.at then change.by else -change.by end)) over (
+        partition by different.number, change.at >= cut.at
+        order by greatest(change.at - cut.at, cut.at - change.at)
+      ) as by
+    from different
+    join cut using (day)
+    join stretch
+      on stretch.product_id = different.product_id
+      and stretch.state = different.event
+      and coalesce(stretch.country, '') = coalesce(different.country, '')
+    cross join lateral (values (stretch.starts_at, 1), (stretch.ends_at, -1)) as change (at, by)
+    where different.report = 'apple_subscription'
+      and change.at between cut.at - interval '8 hours' and cut.at + interval '8 hours'
+    group by different.number, different.reported_units, different.our_units, change.at, cut.at
+  ) as moment
+  group by number
+  having bool_or(our_units + by = reported_units)
+), balanced as materialized (
+  select product_id, country, day
+  from different
+  where report = 'apple_subscription'
+  group by product_id, country, day
+  having sum(excess) = 0
+), behind as materialized (
+  select number, array_agg(transaction_id order by transaction_id) as purchases
+  from (
+    select
+      different.number, stretch.transaction_id,
+      row_number() over (
+        partition by different.number order by stretch.starts_at desc, stretch.transaction_id
+      ) as place
+    from different
+    join stretch
+      on stretch.product_id = different.product_id
+      and stretch.state = different.event
+      and coalesce(stretch.country, '') = coalesce(different.country, '')
+      and different.day between stretch.first_day and stretch.last_day
+    where different.report = 'apple_subscription'
+  ) as held
+  where place <= 1000
+  group by number
+), known as materialized (
+  select distinct product_id
+  from subledger.transaction
+  where product_id in (
+    select product_id
+    from different
+  )
 )
 select
   different.report, different.store, different.day, different.product_id, different.country, different.currency,
   different.event, nullif(different.order_id, ''), different.reported_units, different.our_units, different.reported_amount,
   different.our_amount,
   case
-    when not exists (
-      select
-      from subledger.transaction
-      where transaction.product_id = different.product_id
-    ) then 'unknown_product'
+    when known.product_id is null then 'unknown_product'
     when different.store = 'google' then
       case
         when not different.is_ours then 'unknown_order'
-        when not different.is_reported and different.day > (
-          select max(covered.day) - 3
-          from covered
-          where covered.report = different.report
-        ) then 'not_reported_yet'
+        when not different.is_reported and different.day > newest.day - 3 then 'not_reported_yet'
         when not different.is_reported then 'not_reported'
         when different.has_other_product then 'other_product'
         when different.has_other_country then 'other_country'
@@ -8129,102 +8492,75 @@ select
       end
     when different.reported_units = different.our_units and different.is_reported and different.is_ours
       then 'other_amount'
-    when exists (
-      select
-      from different as other
-      where other.report = different.report
-        and other.event = different.event
-        and other.product_id = different.product_id
-        and other.country is not distinct from different.country
-        and other.currency is not distinct from different.currency
-        and other.day between different.day - 1 and different.day + 1
-        and other.day <> different.day
-        and other.reported_units - other.our_units = different.our_units - different.reported_units
-    ) then 'neighbouring_day'
+    when different.report = 'apple_subscription' then
+      case
+        when shifted.number is not null then 'time_of_day'
+        when balanced.day is not null then 'other_state'
+        when incomplete.day is not null then 'unknown_country'
+        when paired.is_elsewhere then 'other_country'
+        when restated.number is not null then 'restated'
+        else 'unexplained'
+      end
+    when paired.is_neighbour then 'neighbouring_day'
+    when paired.is_undated then 'undated'
     when incomplete.day is not null then 'unknown_country'
     when settled.day is not null then 'settled_later'
-    when exists (
-      select
-      from different as other
-      where other.report = different.report
-        and other.event = different.event
-        and other.product_id = different.product_id
-        and other.day = different.day
-        and (
-          other.country is distinct from different.country
-          or other.currency is distinct from different.currency
-        )
-        and other.reported_units - other.our_units = different.our_units - different.reported_units
-    ) then 'other_country'
-    when exists (
-      select
-      from analyst.store_reports as earlier
-      join subledger.store_report_row as row using (name, sha256)
-      left join named on named.apple_id = row.apple_id
-      where earlier.replaced_at is not null
-        and earlier.kind = different.report
-        and row.day = different.day
-        and row.event = different.event
-        and coalesce(row.product_id, named.product_id) = different.product_id
-        and row.country is not distinct from different.country
-        and row.currency = different.currency
-      group by earlier.sha256
-      having sum(row.units) = different.our_units
-    ) then 'restated'
-    when different.event = 'refund' and exists (
-      select
-      from different as other
-      where other.report = different.report
-        and other.event = different.event
-        and other.product_id = different.product_id
-        and other.country is not distinct from different.country
-        and other.currency is not distinct from different.currency
-        and other.day between different.day - 62 and different.day + 62
-        and other.is_covered
-        and date_trunc('month', other.day) <> date_trunc('month', different.day)
-        and other.reported_units - other.our_units = different.our_units - different.reported_units
-        and other.reported_amount - other.our_amount = different.our_amount - different.reported_amount
-    ) then 'other_month'
-    when abs(different.reported_units) <= abs(different.our_units) and different.is_ours and different.day > (
+    when paired.is_elsewhere then 'other_country'
+    when restated.number is not null then 'restated'
+    when paired.is_of_other_month then 'other_month'
+    when different.excess <= 0 and different.is_ours
       -- Settlement may take more than forty days.
-      select max(covered.day) - case different.report when 'apple_finance_detail' then 45 else 7 end
-      from covered
-      where covered.report = different.report
-    ) then 'not_reported_yet'
+      and different.day > newest.day - case different.report when 'apple_finance_detail' then 45 else 7 end
+      then 'not_reported_yet'
     else 'unexplained'
   end,
-  different.reported_lines, different.our_purchases
+  different.reported_lines, coalesce(behind.purchases, different.our_purchases)
 from different
+cross join asked
+join newest using (report)
+left join known using (product_id)
+left join paired using (number)
+left join restated using (number)
+left join shifted using (number)
+left join behind using (number)
+left join balanced
+  on different.report = 'apple_subscription'
+  and balanced.product_id = different.product_id
+  and balanced.country is not distinct from different.country
+  and balanced.day = different.day
 left join settled
   on settled.report = different.report
   and settled.event = different.event
   and settled.product_id = different.product_id
-  and coalesce(settled.country, '') = coalesce(different.country, '')
-  and coalesce(settled.currency, '') = coalesce(different.currency, '')
+  and settled.place = different.place
   and settled.day = different.day
 left join incomplete
   on incomplete.report = different.report
   and incomplete.event = different.event
   and incomplete.product_id = different.product_id
   and incomplete.day = different.day
-where different.is_covered
-  or settled.day is not null
+where different.day between asked.from_day and asked.until_day
+  and (different.is_covered or settled.day is not null)
 $$;
 
 comment on function analyst.report_differences_in is
   'Where the stores'' reports and the ledger differ, on the days of which a report was imported: Apple''s Sales, '
   'Subscriber and Finance Detail reports by day of the purchase, product, country and currency, the counts of its '
-  'Subscription Event report by day, product and country, Google''s estimated sales and earnings by order. Of '
+  'Subscription Event report by day, product and country, those of its Subscription report by state too, at the end of '
+  'the day, Google''s estimated sales and earnings by order. Of '
   'environment production, without what costs nothing except in counts. apple_zone is the time zone of the days in '
-  'Apple''s reports; those of Google Play are UTC, and Pacific Time in earnings. reason: unknown_product, no event of '
+  'Apple''s reports; those of Google Play are UTC, and Pacific Time in earnings. of_month is a day of the '
+  'month to compare, null for all. reason: unknown_product, no event of '
   'the log has it; unknown_order, none has this order; not_reported, the report lacks it; not_reported_yet, the same '
   'in its last three days, of Apple in the last seven, or 45 until it is settled; reported_twice, an order; '
   'other_product, other_country, other_currency, other_amount; unknown_country, a receipt or V1 alone reported a '
   'purchase, and the units of all countries agree; neighbouring_day, the day before or after differs by as much in '
-  'the other direction, so the time zone or the hour of processing does; settled_later, Apple reports it within seven '
+  'the other direction, so the time zone or the hour of processing does; undated, a refund of some of several seats, '
+  'which Apple reports after the purchase and before the ledger learned of it; settled_later, Apple reports it within seven '
   'days, and the row of that day has the same reason; restated, an earlier file of the same name agreed; other_month, '
-  'a refund is reported in another month; unexplained. our_purchases are the transactions of the ledger behind the '
-  'row, reported_lines those of the files';
+  'a refund is reported in another month; time_of_day, the state had as many within eight hours of the end of the day; '
+  'other_state, the subscriptions of all states agree; unexplained. our_purchases are the transactions of the ledger '
+  'behind the row, of apple_subscription at most the 1,000 that began last; reported_lines those of the files';
 
 create or replace view analyst.report_differences as
 select
@@ -8234,24 +8570,27 @@ from analyst.report_differences_in('America/Los_Angeles');
 
 comment on view analyst.report_differences is
   'Where the stores'' reports and the ledger differ; Apple''s days are those of Pacific Time, see '
-  'report_differences_in. Empty if all agree';
+  'report_differences_in, which is faster for one month. Empty if all agree';
 comment on column analyst.report_differences.report is
-  'apple_sales, apple_subscriber, apple_subscription_event, apple_finance_detail, google_sales or google_earnings';
+  'apple_sales, apple_subscriber, apple_subscription, apple_subscription_event, apple_finance_detail, google_sales or '
+  'google_earnings';
 comment on column analyst.report_differences.day is 'By the store''s calendar';
 comment on column analyst.report_differences.country is 'ISO 3166-1 alpha-3';
 comment on column analyst.report_differences.event is
-  'sale or refund; of apple_subscription_event start, renewal, reactivation or refund, see subscription_event';
+  'sale or refund; of apple_subscription_event start, renewal, reactivation or refund, see subscription_event; of '
+  'apple_subscription the state, see subscription_states';
 comment on column analyst.report_differences.order_id is
   'Order of Google Play; null for Apple, whose reports name none';
-comment on column analyst.report_differences.reported_units is 'Negative for refunds';
-comment on column analyst.report_differences.our_units is 'Negative for refunds';
+comment on column analyst.report_differences.reported_units is
+  'Negative for refunds; of apple_subscription, the subscriptions in the state';
+comment on column analyst.report_differences.our_units is 'Like reported_units';
 comment on column analyst.report_differences.reported_amount is
-  'In the currency unit; without taxes in google_earnings, and 0 in apple_subscription_event';
+  'In the currency unit; without taxes in google_earnings, and 0 in reports of subscriptions and their events';
 comment on column analyst.report_differences.our_amount is
   'In the currency unit; null if the price of a purchase is unknown, as in V1, or for google_earnings the tax in it';
 comment on column analyst.report_differences.reason is 'See report_differences_in';
 comment on column analyst.report_differences.reported_lines is 'Name of the file and line';
-comment on column analyst.report_differences.our_purchases is 'Their transaction ids';
+comment on column analyst.report_differences.our_purchases is 'Their transaction ids, see report_differences_in';
 
 create or replace view analyst.month_figures as
 select

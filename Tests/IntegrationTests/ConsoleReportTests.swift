@@ -16,24 +16,16 @@ struct ConsoleReportTests {
     ) async throws {
         try await TestBundle.withServer(apps: []) { server in
             let owner = try await TestCluster.connect(server.database)
+            let purchases = try StoredPurchase.insertion([
+                .google(1, "2026-10-01 12:00Z"), .google(2, "2026-10-02 12:00Z"),
+                .google(3, "2026-10-03 12:00Z", country: "JP", price: 1_500_000, currency: "JPY"),
+                .google(4, "2026-10-04 12:00Z", price: 4990),
+            ])
+            try await owner.script(purchases, deadline: .now + .seconds(20))
             try await owner.script(
                 """
-                insert into subledger.stream (stream_id, app, environment) values (1, 'com.example.reader', 'production');
                 insert into subledger.stream_head (stream_id, position, chain) values (1, 0, sha256(''));
                 insert into subledger.exchange_rate (currency, day, per_euro) values ('JPY', '2026-10-01', 160);
-                insert into subledger.transaction (
-                  stream_id, original_transaction_id, transaction_id, product_id, purchase_date, expires_date, is_upgraded,
-                  positions, type, storefront, price, currency
-                )
-                select 1, 'token-that-is-longer-than-any-number-of-apple-' || number, 'GPA.3300-0000-0000-0000' || number,
-                  'pro', at, at + interval '1 month', false, '{1}', 'Auto-Renewable Subscription', country, price, currency
-                from (
-                  values
-                    (1, timestamptz '2026-10-01 12:00Z', 'DE', 9990, 'EUR'),
-                    (2, '2026-10-02 12:00Z', 'DE', 9990, 'EUR'),
-                    (3, '2026-10-03 12:00Z', 'JP', 1500000, 'JPY'),
-                    (4, '2026-10-04 12:00Z', 'DE', 4990, 'EUR')
-                ) as bought (number, at, country, price, currency);
                 """, deadline: .now + .seconds(20))
             var rows: [StoreReport.Row] = []
             for (number, day, country, currency, amount) in [

@@ -188,8 +188,8 @@ struct GoogleAnswerKeyTests {
         #expect(
             kinds == [
                 "apple_finance_detail refund", "apple_finance_detail sale", "apple_sales partial_refund",
-                "apple_sales refund", "apple_sales sale", "google_earnings Charge", "google_earnings Charge refund",
-                "google_sales refund", "google_sales sale",
+                "apple_sales refund", "apple_sales sale", "apple_subscription active", "google_earnings Charge",
+                "google_earnings Charge refund", "google_sales refund", "google_sales sale",
             ])
         let equal = try report(["differences"], database)
         #expect(equal.status == 0 && equal.output == "", "\(equal.output)\(equal.error)")

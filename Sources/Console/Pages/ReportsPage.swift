@@ -139,6 +139,12 @@ package struct ReportsPage: ConsolePage {
         case "unknown_country":
             "A receipt or version 1 alone reported a purchase, without its country; the units of all countries agree."
         case "other_month": "A refund that is reported in another month."
+        case "undated":
+            "A refund of some of several seats, of which Apple states no date: reported after the purchase, and before the "
+                + "ledger learned of it."
+        case "time_of_day":
+            "Within eight hours of the end of the day, as many subscriptions were in the state as the report has."
+        case "other_state": "The report counts them in another state; the subscriptions of all states agree."
         case "restated": "An earlier file of the same name agreed."
         case "unexplained": "None of the others: look at the purchases of the row."
         default: nil

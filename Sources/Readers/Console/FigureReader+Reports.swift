@@ -103,8 +103,7 @@ extension FigureReader {
             """
             with different as materialized (
               select *
-              from analyst.report_differences
-              where $1::text in ('', to_char(day, 'YYYY-MM'))
+              from analyst.report_differences_in('America/Los_Angeles', (nullif($1::text, '') || '-01')::date)
             ), listed as (
               select
                 different.*,

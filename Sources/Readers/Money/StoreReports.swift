@@ -159,11 +159,12 @@ enum ReportStatements {
         insert into subledger.store_report (sha256, kind, name, first_day, last_day, rows)
         select $1, $2, $3, $4::date, $5::date, $6
         where not exists (
-          -- A copy under another name would count twice. Files of days without sales are all alike.
+          -- A copy under another name would count twice. Files of several days may be alike: those without rows, and
+          -- those of Apple's Subscription report, whose rows have no day.
           select
           from subledger.store_report as same
           where same.sha256 = $1
-            and (same.name = $3 or same.rows > 0)
+            and (same.name = $3 or same.rows > 0 and same.first_day = $4::date)
         )
         on conflict (name, sha256) do nothing
         returning exists (
@@ -194,9 +195,7 @@ enum ReportStatements {
         "report_differences",
         """
         select to_jsonb(difference)::text, reason
-        from analyst.report_differences_in($1) as difference
-        where $2::text is null
-          or to_char(day, 'YYYY-MM') = $2
+        from analyst.report_differences_in($1, ($2::text || '-01')::date) as difference
         order by day, report, product_id, country, currency, event, order_id
         """)
 }

@@ -48,10 +48,11 @@ struct ReportImport: AsyncParsableCommand {
 struct ReportDifferences: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         commandName: "differences",
-        abstract: "Print where the imported sales reports and the log differ, as JSON lines.",
+        abstract: "Print where the imported reports and the log differ, as JSON lines.",
         discussion: """
-            Apple's reports are compared by day, product, country and currency, Google's by order. Then a line on standard \
-            error counts the differences by reason. Exit status 1 if there is one.
+            Apple's reports are compared by day, product, country and currency, those of subscriptions by event or state, \
+            Google's by order. Then a line on standard error counts the differences by reason. Exit status 1 if there is \
+            one.
             """)
 
     @Option(help: ArgumentHelp("The time zone of the days in Apple's reports.", valueName: "zone"))
