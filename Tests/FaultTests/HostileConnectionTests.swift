@@ -29,7 +29,8 @@ struct HostileConnectionTests {
             _ = try await eventually("all hostile connections were opened") {
                 hostile.openedCount >= settings.connections ? true : nil
             }
-            return try await GenuineSender(port: ports.public, patience: .seconds(60)).run(5, first: 1)
+            let sender = GenuineSender(port: ports.public, patience: .seconds(60), every: .milliseconds(400))
+            return try await sender.run(5, first: 1)
         }
         let metrics = try await HTTPClient(port: ports.private).get("/metrics").body
         server.signal(SIGTERM)

@@ -1,6 +1,6 @@
 import Foundation
 
-/// Posts a version 1 notification once a second, each over a new connection as the App Store does, and measures the
+/// Posts a version 1 notification at intervals, each over a new connection as the App Store does, and measures the
 /// answers.
 package struct GenuineSender: Sendable {
     /// The answer to one notification.
@@ -16,10 +16,15 @@ package struct GenuineSender: Sendable {
 
     private let port: Int
     private let patience: Duration
+    private let pause: Duration
 
-    package init(port: Int, patience: Duration = .seconds(8)) {
+    /// - Parameters:
+    ///   - patience: For how long an answer is awaited.
+    ///   - pause: From one notification to the next.
+    package init(port: Int, patience: Duration = .seconds(8), every pause: Duration = .seconds(1)) {
         self.port = port
         self.patience = patience
+        self.pause = pause
     }
 
     /// - Parameter first: The number of the first notification. Later ones are numbered consecutively.
@@ -31,7 +36,7 @@ package struct GenuineSender: Sendable {
             var answer = try await post(try V1Body(number: first + number).bytes)
             answer.slowdown = max(slowdown, ProcessorShare.slowdown())
             answers.append(answer)
-            try await Task.sleep(until: start + .seconds(1))
+            try await Task.sleep(until: start + pause)
         }
         return answers
     }

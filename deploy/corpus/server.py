@@ -20,6 +20,12 @@ class Failure(Exception):
     """The server under test cannot be started or reached."""
 
 
+def psql():
+    """The newest psql. Debian's command of this name is a script that looks for it, and takes longer than a query."""
+    found = pathlib.Path("/usr/lib/postgresql").glob("*/bin/psql")
+    return str(max(found, key=lambda path: float(path.parts[4]), default="psql"))
+
+
 def write_setup(folder, cases, play_address):
     """Writes what a server under test is started with: the chain, its root, the apps of the cases, and Google's key."""
     folder = pathlib.Path(folder)
@@ -67,6 +73,7 @@ class Server:
 
     def __init__(self, public, private, token, database=None):
         self.public, self.private, self.token, self.database = public, private, token, database
+        self.psql = psql()
 
     def request(self, base, method, path, body=None, headers=None):
         address = urllib.parse.urlsplit(base)
@@ -105,7 +112,7 @@ class Server:
     def query(self, text, role="subledger_analyst"):
         """The rows of a query as lists of text; null is None."""
         result = subprocess.run(
-            ["psql", "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--field-separator", "\x1f",
+            [self.psql, "--no-psqlrc", "--quiet", "--tuples-only", "--no-align", "--field-separator", "\x1f",
              "--pset", "null=\x1e", "-c", "set timezone = 'UTC'", "-c", text, *self.database(role)],
             capture_output=True, text=True)
         if result.returncode:
