@@ -100,8 +100,9 @@ class Server:
         """The sum of a metric over all label sets that have these labels."""
         total = 0.0
         for line in self.request(self.private, "GET", "/metrics")[1].splitlines():
-            has_labels = all(f'{key}="{item}"' in line for key, item in labels.items())
-            if re.match(re.escape(name) + r"[ {]", line) and has_labels:
+            if not line.startswith((name + " ", name + "{")):
+                continue
+            if all(f'{key}="{item}"' in line for key, item in labels.items()):
                 total += float(line.rsplit(" ", 1)[1])
         return total
 
