@@ -417,7 +417,7 @@ struct ConsoleActsTests {
             let form = try Self.form(preview, to: path)
             await server.appender.stop()
             let asked = try await browser.post(path, form, cookie: cookie)
-            let byHTTP = try await support.post(
+            let byHTTP = try await support.withoutPatience.post(
                 Array(#"{"action":"cancel","by":"a","reason":"b"}"#.utf8),
                 to: "/subscriptions/token-1/writes?app=com.example.play")
             #expect(asked.status == byHTTP.status && asked.status == 503, "\(asked.body)")

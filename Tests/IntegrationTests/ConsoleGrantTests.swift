@@ -124,7 +124,7 @@ struct ConsoleGrantTests {
             }
             await server.appender.stop()
             let given = try await browser.post(path, fields, cookie: cookie)
-            let byHTTP = try await backend.put(
+            let byHTTP = try await backend.withoutPatience.put(
                 #"{"entitlement":"plus","until":null,"reason":"x"}"#,
                 to: "/customers/u-1/grants/g-1?app=com.example.magazine")
 

@@ -28,6 +28,9 @@ package struct HTTPClient: Sendable {
         self.patience = patience
     }
 
+    /// The same client, which repeats nothing: for a test of the 503 itself.
+    package var withoutPatience: HTTPClient { HTTPClient(port: port, token: token) }
+
     /// - Throws: If there is no answer. The timeout is 30 s.
     package func get(_ path: String) async throws -> HTTPAnswer {
         try await send("GET", path, nil)
