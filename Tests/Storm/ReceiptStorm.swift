@@ -136,9 +136,18 @@ final class ReceiptStorm: Sendable {
         let deadline = ContinuousClock.now + Limits.healingMax
         var open = Set(handIns.indices)
         while !open.isEmpty, ContinuousClock.now < deadline {
-            for number in open.sorted() where await handIn(number, to: run.servers[number % 2], client) {
-                open.remove(number)
+            // At once: a request waits some seconds for the store.
+            let answered = await withTaskGroup(of: Int?.self) { group in
+                for number in open {
+                    group.addTask { await self.handIn(number, to: run.servers[number % 2], client) ? number : nil }
+                }
+                var answered: Set<Int> = []
+                for await number in group {
+                    if let number { answered.insert(number) }
+                }
+                return answered
             }
+            open.subtract(answered)
             if !open.isEmpty { try await Task.sleep(for: Limits.pause) }
         }
         if !open.isEmpty { report.problem("\(open.count) receipts are not answered after the last fault") }
