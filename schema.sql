@@ -7854,7 +7854,8 @@ language sql stable parallel safe as $$
 with asked as (
   select
     coalesce(date_trunc('month', of_month)::date, '-infinity') as from_day,
-    coalesce((date_trunc('month', of_month) + interval '1 month')::date - 1, 'infinity') as until_day
+    coalesce((date_trunc('month', of_month) + interval '1 month')::date - 1, 'infinity') as until_day,
+    14 as margin
 ), comparable as (
   select *, case when kind like 'apple%' then 'apple' else 'google' end as store
   from analyst.store_reports
@@ -7874,24 +7875,59 @@ with asked as (
   ) as day
   where replaced_at is null
 ), near as materialized (
-  -- Apple may report on these days what was bought up to a week before, on days without a report.
-  select report, day - late as day, bool_or(late = 0) as is_covered
-  from covered
+  -- What is compared: refunds of all these days, and other events of two weeks around those that are asked for. Apple may
+  -- also report on these days what was bought up to a week before, on days without a report.
+  select compared.report, compared.store, compared.is_refund, compared.day - late as day, late = 0 as is_covered
+  from (
+    select covered.report, covered.store, covered.day, kind.is_refund
+    from covered
+    cross join asked
+    cross join (values (true), (false)) as kind (is_refund)
+    where covered.store = 'google'
+      or kind.is_refund
+      or covered.day between asked.from_day - asked.margin and asked.until_day + asked.margin
+        and (covered.report <> 'apple_subscription' or covered.day between asked.from_day and asked.until_day)
+  ) as compared
   cross join generate_series(
     0,
-    case when store = 'apple' and report not in ('apple_finance_detail', 'apple_subscription') then 7 else 0 end
+    case
+      when compared.store = 'apple' and compared.report not in ('apple_finance_detail', 'apple_subscription') then 7
+      else 0
+    end
   ) as late
-  group by report, day - late
+  left join covered as reported on reported.report = compared.report and reported.day = compared.day - late
+  where late = 0
+    or reported.day is null
+  group by compared.report, compared.store, compared.is_refund, compared.day - late, late = 0
 ), span as materialized (
-  -- What is further away is in no report of these days, however late.
-  select min(day) - 62 as first_day, max(day) + 62 as last_day
-  from covered
+  -- The first and the last day that is read of: what is further away is in no report of these days, however late.
+  select
+    min(near.day) filter (where near.store = 'apple' and not near.is_refund) - 1 as sales_from,
+    max(near.day) filter (where near.store = 'apple' and not near.is_refund) + 2 as sales_until,
+    min(near.day) filter (where near.store = 'apple') - 1 as refunds_from,
+    max(near.day) filter (where near.store = 'apple') + 2 as refunds_until,
+    greatest(min(near.day) filter (where near.store = 'google'), min(asked.from_day)) - 62 as orders_from,
+    least(max(near.day) filter (where near.store = 'google'), max(asked.until_day)) + 62 as orders_until,
+    min(near.day) filter (where counts_periods and not near.is_refund) - 1 as periods_from,
+    max(near.day) filter (where counts_periods and not near.is_refund) + 2 as periods_until
+  from near
+  cross join asked
+  cross join lateral (select near.report in ('apple_subscription', 'apple_subscription_event')) as of_report (counts_periods)
 ), named as materialized (
   -- Reports of subscriptions name products by Apple's number, which those of sales have beside the product id.
   select distinct on (apple_id) apple_id, product_id
-  from analyst.store_report_rows
-  where apple_id is not null
-    and product_id is not null
+  from (
+    select apple_id, product_id, max(day) as day
+    from analyst.store_report_rows
+    where apple_id is not null
+      and product_id is not null
+      and exists (
+        select
+        from covered
+        where report in ('apple_subscriber', 'apple_subscription', 'apple_subscription_event')
+      )
+    group by apple_id, product_id
+  ) as sold
   order by apple_id, day desc
 ), stated as not materialized (
   select
@@ -7926,6 +7962,12 @@ with asked as (
   ) as said
   where comparable.last_day >= asked.from_day - 62
     and comparable.first_day <= asked.until_day + 62
+    -- Of other days, only refunds of Apple are compared.
+    and (
+      found.day between asked.from_day - asked.margin and asked.until_day + asked.margin
+      or comparable.store = 'google'
+      or found.event ~* 'refund'
+    )
     and said.event is not null
     and (found.amount <> 0 or comparable.kind in ('apple_subscription', 'apple_subscription_event'))
     -- What was bought before the first period and settled in it stands beside what was settled before. How Apple
@@ -7934,8 +7976,12 @@ with asked as (
 ), line as materialized (
   select stated.*
   from stated
-  join covered using (report, day)
-  where replaced_at is null
+  join near
+    on near.report = stated.report
+    and near.day = stated.day
+    and near.is_refund = (stated.event = 'refund')
+    and near.is_covered
+  where stated.replaced_at is null
 ), payment as materialized (
   select
     analyst.store(detail.original_transaction_id) as store, detail.product_id,
@@ -7954,12 +8000,15 @@ with asked as (
       when analyst.store(detail.original_transaction_id) = 'apple' and detail.refund = 'part' then detail.refunds
     end as undated
   from analyst.refund_rate_detail as detail
-  cross join span
   where detail.environment = 'production'
     and detail.price is distinct from 0
+    -- Scalars, by which purchases are left out before anything else.
     and (
-      detail.purchase_date between span.first_day and span.last_day
-      or detail.revocation_date between span.first_day and span.last_day
+      detail.purchase_date between (select sales_from from span) and (select sales_until from span)
+      or detail.purchase_date between (select orders_from from span) and (select orders_until from span)
+      or detail.revocation_date between (select refunds_from from span) and (select refunds_until from span)
+      or detail.revocation_date between (select orders_from from span) and (select orders_until from span)
+      or detail.refunds is not null
     )
 ), lived as materialized (
   -- Periods of Apple's subscriptions, for the reports that count these.
@@ -7980,13 +8029,13 @@ with asked as (
     coalesce(lower(bought.offer_discount_type), case when period.payer_state = 'trial' then 'free_trial' end) as discount
   from analyst.ordered_periods as period
   join subledger.transaction as bought using (stream_id, original_transaction_id, transaction_id)
-  cross join span
-  where period.environment = 'production'
+  where period.ends_at >= (select periods_from from span)
+    -- Grace that a payment replaced may begin after its end.
+    and (period.starts_at <= (select periods_until from span) or period.payer_state = 'grace')
+    and period.environment = 'production'
     and analyst.store(period.original_transaction_id) = 'apple'
     and period.payer_state in ('paying', 'trial', 'grace')
     and coalesce(bought.in_app_ownership_type, '') not in ('FAMILY_SHARED', 'ASSIGNED')
-    and period.starts_at <= span.last_day
-    and period.ends_at >= span.first_day
     and period.product_id in (
       select product_id
       from named
@@ -8077,8 +8126,9 @@ with asked as (
 ), cut as materialized (
   -- The ends of the days whose stock Apple reports.
   select day, (day + 1)::timestamp at time zone apple_zone as at
-  from covered
+  from near
   where report = 'apple_subscription'
+    and not is_refund
 ), recovered as materialized (
   -- A renewal that was charged in grace may begin when the failed period ended. Until the payment it was in grace.
   select
@@ -8107,10 +8157,8 @@ with asked as (
     values (grace.transaction_id, true), (paid.transaction_id, false)
   ) as side (transaction_id, is_grace)
   where grace.cause = 'grace'
-    and grace.ends_at > (
-      select min(at)
-      from cut
-    )
+    and grace.ends_at > (select min(at) from cut)
+    and grace.starts_at < (select max(at) from cut)
     and charge.at > paid.starts_at
 ), reversed as materialized (
   -- Between a refund and its reversal, there was no subscription.
@@ -8129,10 +8177,7 @@ with asked as (
       ) = named_by.transaction_id
   ) as refund on refund.at < reversal.occurred_at
   where reversal.kind = 'refund_reversal'
-    and exists (
-      select
-      from cut
-    )
+    and reversal.occurred_at > (select min(at) from cut)
   group by reversal.stream_id, named_by.transaction_id, reversal.occurred_at
 ), stretch as materialized (
   -- When each subscription was in which state. Each day has those that contain its end.
@@ -8171,26 +8216,9 @@ with asked as (
     ) as whole
     union all
     select
-      failed.product_id, analyst.country(bought.storefront), 'billing_retry', failed.transaction_id,
-      coalesce(failed.grace_ends_at, failed.due_at),
+      failed.product_id, analyst.country(bought.storefront), 'billing_retry', failed.transaction_id, retry.starts_at,
       least(
-        failed.due_at + analyst.retry_length(bought.billing_plan_type),
-        (
-          select min(next.starts_at)
-          from (
-            select starts_at
-            from subledger.access_period
-            where stream_id = bought.stream_id
-              and original_transaction_id = bought.original_transaction_id
-              and cause = 'paid'
-            union all
-            select starts_at
-            from subledger.refunded_period
-            where stream_id = bought.stream_id
-              and original_transaction_id = bought.original_transaction_id
-          ) as next
-          where next.starts_at >= failed.due_at
-        ),
+        retry.ends_at,
         -- The store gives up, or the customer switches auto-renewal off.
         (
           select min((renewal ->> 'statedAt')::timestamptz)
@@ -8203,19 +8231,36 @@ with asked as (
     join subledger.stream using (app, environment)
     join subledger.transaction as bought using (stream_id, original_transaction_id, transaction_id)
     join subledger.subscription using (stream_id, original_transaction_id)
+    cross join lateral (
+      select min(starts_at) as starts_at
+      from (
+        select starts_at
+        from subledger.access_period
+        where stream_id = bought.stream_id
+          and original_transaction_id = bought.original_transaction_id
+          and cause = 'paid'
+        union all
+        select starts_at
+        from subledger.refunded_period
+        where stream_id = bought.stream_id
+          and original_transaction_id = bought.original_transaction_id
+      ) as later
+      where starts_at >= failed.due_at
+    ) as next
+    cross join lateral (
+      select
+        coalesce(failed.grace_ends_at, failed.due_at) as starts_at,
+        least(failed.due_at + analyst.retry_length(bought.billing_plan_type), next.starts_at) as ends_at
+    ) as retry
     where failed.environment = 'production'
       and failed.store = 'apple'
+      and failed.due_at between (select min(at) - interval '90 days' from cut) and (select max(at) from cut)
+      and retry.ends_at > (select min(at) from cut)
+      and retry.ends_at > retry.starts_at
       and coalesce(bought.in_app_ownership_type, '') not in ('FAMILY_SHARED', 'ASSIGNED')
       and failed.product_id in (
         select product_id
         from named
-      )
-      and failed.due_at between (
-        select min(at) - interval '90 days'
-        from cut
-      ) and (
-        select max(at)
-        from cut
       )
   ) as held
   where held.starts_at < held.ends_at
@@ -8258,24 +8303,27 @@ with asked as (
     case order_id when '' then country end, case order_id when '' then currency end
 ), counted as (
   select
-    report, store, event, order_id, min(day) as day, min(product_id) as product_id, min(country) as country,
-    min(currency) as currency, sum(units) as units,
+    ours.report, ours.store, ours.event, ours.order_id, min(ours.day) as day, min(ours.product_id) as product_id,
+    min(ours.country) as country, min(ours.currency) as currency, sum(ours.units) as units,
     -- One unknown price makes the sum unknown.
-    case when count(amount) = count(*) then sum(amount) end as amount,
-    array_agg(transaction_id order by transaction_id) as purchases,
-    max(undated_from) as undated_from
+    case when count(ours.amount) = count(*) then sum(ours.amount) end as amount,
+    array_agg(ours.transaction_id order by ours.transaction_id) as purchases,
+    max(ours.undated_from) as undated_from
   from ours
-  left join near using (report, day)
+  left join near on near.report = ours.report and near.day = ours.day and near.is_refund = (ours.event = 'refund')
   left join (
     select distinct report, event, order_id
     from line
     where order_id <> ''
-  ) as ordered using (report, event, order_id)
+  ) as ordered
+    on ordered.report = ours.report
+    and ordered.event = ours.event
+    and ordered.order_id = ours.order_id
   where near.day is not null
     or ordered.order_id is not null
-  group by report, store, event, order_id,
-    case order_id when '' then day end, case order_id when '' then product_id end,
-    case order_id when '' then country end, case order_id when '' then currency end
+  group by ours.report, ours.store, ours.event, ours.order_id,
+    case ours.order_id when '' then ours.day end, case ours.order_id when '' then ours.product_id end,
+    case ours.order_id when '' then ours.country end, case ours.order_id when '' then ours.currency end
   union all
   select 'apple_subscription', 'apple', state, '', day, product_id, country, null, units, 0, '{}', null
   from stock
@@ -8331,16 +8379,18 @@ with asked as (
     -- How many the report has more. A refund in part has no units.
     case
       when our_units = 0 and reported_units = 0 then is_reported::integer - is_ours::integer
-      when report = 'apple_subscription' then reported_units - our_units
       else abs(reported_units) - abs(our_units)
     end as excess
   from compared
-  left join near using (report, day)
+  left join near
+    on near.report = compared.report
+    and near.day = compared.day
+    and near.is_refund = (compared.event = 'refund')
   where not is_reported
     or not is_ours
     or reported_units <> our_units
     -- Earnings are rounded by Google, and the part of them that is no tax here.
-    or abs(reported_amount - our_amount) > case report when 'google_earnings' then 0.01 else 0 end
+    or abs(reported_amount - our_amount) > case compared.report when 'google_earnings' then 0.01 else 0 end
     or has_other_country
     or has_other_currency
     or has_other_product
