@@ -131,5 +131,9 @@ struct SignedBooksTests {
         #expect(made.firstIndex(notBefore: made[3].signedDate) <= 3)
         #expect(made.firstIndex(notBefore: made[3].signedDate.advanced(byMilliseconds: 1)) > 3)
         #expect(made.firstIndex(notBefore: .latest) == made.count)
+        for story in 0..<6 {
+            #expect(made.positions(ofStory: story) == made.indices.filter { made[$0].account.story == story })
+        }
+        #expect(made.positions(ofStory: 6).isEmpty)
     }
 }

@@ -5,6 +5,8 @@ import Encoding
 package struct MadeNotifications: RandomAccessCollection, Sendable {
     private let simulation: Simulation
     private let entries: [DeliveryPlan.Entry]
+    /// By the number of the story, ascending.
+    private let positions: [UInt32: [Int]]
 
     package var startIndex: Int { 0 }
     package var endIndex: Int { entries.count }
@@ -22,7 +24,9 @@ package struct MadeNotifications: RandomAccessCollection, Sendable {
         }
         // Posted, and read again from the history.
         for index in entries.indices { entries[index].isRepeated = true }
-        self.entries = entries.sorted(by: DeliveryPlan.precedes)
+        let sorted = entries.sorted(by: DeliveryPlan.precedes)
+        self.entries = sorted
+        positions = Dictionary(grouping: sorted.indices) { sorted[$0].index }
     }
 
     package subscript(position: Int) -> SimulatedDelivery { simulation.delivery(entries[position]) }
@@ -30,6 +34,9 @@ package struct MadeNotifications: RandomAccessCollection, Sendable {
     package func signedDate(at position: Int) -> Instant {
         Instant.earliest.advanced(byMilliseconds: entries[position].signedMilliseconds)
     }
+
+    /// The positions of the notifications about a story, ascending.
+    package func positions(ofStory number: Int) -> [Int] { positions[UInt32(number)] ?? [] }
 
     /// The position of the first notification that was signed at the instant or later.
     package func firstIndex(notBefore instant: Instant) -> Int {

@@ -123,21 +123,33 @@ extension NotificationJournal {
 
     /// The first notifications that were signed in the interval, in the order of signing.
     ///
-    /// - Parameter after: Only those after this place; nil for all.
+    /// - Parameters:
+    ///   - account: Only those about this Apple Account; nil for all.
+    ///   - after: Only those after this place; nil for all.
     func items(
-        _ interval: Range<Instant>, after: Place?, atMost limit: Int, where matches: (Item) -> Bool
+        _ interval: Range<Instant>, of account: SimulatedAccount.Key? = nil, after: Place?, atMost limit: Int,
+        where matches: (Item) -> Bool
     ) -> [Item] {
         func isWanted(_ item: Item) -> Bool {
-            interval.contains(item.signedDate) && (after.map { $0 < item.place } ?? true) && matches(item)
+            interval.contains(item.signedDate) && (after.map { $0 < item.place } ?? true)
+                && (account == nil || item.account == account) && matches(item)
         }
         let made = made
         var found: [Item] = []
+        func add(_ positions: some Sequence<Int>) {
+            for position in positions {
+                guard found.count < limit, made.signedDate(at: position) < interval.upperBound else { return }
+                let item = item(position)
+                if isWanted(item) { found.append(item) }
+            }
+        }
         let start = after.flatMap { Instant(milliseconds: $0.signedMilliseconds) } ?? interval.lowerBound
-        var position = made.firstIndex(notBefore: max(start, interval.lowerBound))
-        while position < made.endIndex, found.count < limit, made.signedDate(at: position) < interval.upperBound {
-            let item = item(position)
-            if isWanted(item) { found.append(item) }
-            position += 1
+        let first = made.firstIndex(notBefore: max(start, interval.lowerBound))
+        // Each look at a notification renders its story, so those of other stories are not looked at.
+        if let account {
+            add(made.positions(ofStory: account.story).drop { $0 < first })
+        } else {
+            add(first..<made.endIndex)
         }
         found += extras(from: Place.extras).map { item($0.serial, $0.extra) }.filter { isWanted($0) }
         return Array(found.sorted { $0.place < $1.place }.prefix(limit))

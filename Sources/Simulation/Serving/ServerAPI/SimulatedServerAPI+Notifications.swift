@@ -52,8 +52,8 @@ extension SimulatedServerAPI {
         _ request: StoreAPIRequest
     ) -> [NotificationJournal.Item] {
         guard request.call.host == app.environment else { return [] }
-        return journal.items(filter.interval, after: after, atMost: settings.pageItems + 1) { item in
-            filter.matches(item) && (account == nil || item.account == account)
+        return journal.items(filter.interval, of: account, after: after, atMost: settings.pageItems + 1) {
+            filter.matches($0)
         }
     }
 
