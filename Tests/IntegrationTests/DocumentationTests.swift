@@ -33,7 +33,7 @@ struct DocumentationTests {
         "StoreReports": ["subledger report import"],
         "Offers": ["curl"],
         "Seats": ["curl -s -X PUT"],
-        "Switching": ["subledger import", "subledger compare-access"],
+        "Switching": ["subledger import", "deploy/switch-over", "subledger compare-access"],
         "Security": ["subledger inspect"],
         "Console": ["token=", "subledger order"],
         "Receipts": ["export SUBLEDGER_TOKEN=", "curl -s", "subledger receipt verify", "subledger backfill"],

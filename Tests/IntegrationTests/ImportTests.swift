@@ -216,20 +216,30 @@ struct ImportTests {
         }
     }
 
-    @Test("the customers that a hosted service exports get the access of the books, though the import is killed")
+    /// One owner each, since an export states one, and access that the stores' answers show.
+    private static let appleStories = [
+        "renewals", "upgrade", "grace-recovered", "retry-never-recovered", "refund-of-current-period",
+        "prorated-refund", "resubscribe-same", "price-rise-refused", "extension",
+    ]
+    private static let googleStories = [
+        "cancelled", "grace-not-recovered", "hold-recovered", "paused", "downgrade-deferred", "refund-of-newest",
+        "deferral", "add-ons", "prepaid", "one-time-pending", "promotion",
+    ]
+
+    @Test("customers of both stores get the access of the books from a service's export, though its import is killed")
     func switchOver() async throws {
+        // The stories end an hour ago, and the stores' clocks stand there, behind that of the server.
+        let at = Date(timeIntervalSinceNow: -3600).ISO8601Format()
         let scenario = [
-            "--seed", "7", "--subscriptions", "60", "--environment", "production", "--apple-id", "1400000001",
-            "--stories",
-            "renewals,upgrade,refund-of-old-period,resubscribe-same,prorated-refund",
+            "--seed", "7", "--subscriptions", "40", "--environment", "production", "--apple-id", "1400000001",
+            "--until", at, "--stories", (Self.appleStories + Self.googleStories).joined(separator: ","),
         ]
-        // In the middle of the stories: after them, few customers have anything.
-        let at = "2025-08-01T00:00:00Z"
         try await Self.with(scenario) { bundle in
             let made = try ServerProcess.simulate(
                 [
-                    "--write-export", bundle.file("export.csv"), "--write-access",
-                    bundle.file("access.csv"), "--write-products", bundle.file("products.csv"), "--export-at", at,
+                    "--store", "both", "--package-name", Self.googleApp, "--write-export", bundle.file("export.csv"),
+                    "--write-access", bundle.file("access.csv"), "--write-products", bundle.file("products.csv"),
+                    "--export-at", at,
                 ] + scenario)
             #expect(made.status == 0, "\(made.error)")
             let products = try bundle.run(["product", "import", bundle.file("products.csv")])
@@ -250,8 +260,11 @@ struct ImportTests {
                 return compared.status == 0 ? true : nil
             }
 
-            let rows = try bundle.read("export.csv").split(separator: "\n").count - 1
+            let export = try bundle.read("export.csv").split(separator: "\n").dropFirst()
+            let rows = export.count
+            let ofGoogle = export.filter { $0.contains(",play_store,") }
             let losses = before.output.components(separatedBy: #""difference":"loses""#).count - 1
+            #expect(ofGoogle.count >= 40 && rows - ofGoogle.count == 40)
             #expect(before.status == 1 && losses >= 10, "\(before.output)")
             #expect(imported.status == 0, "\(imported.output)\(imported.error)")
             #expect(try bundle.results("export.csv.results.jsonl").count == rows)
