@@ -295,6 +295,7 @@ struct VerifyTests {
             "problem": "is missing, the element is passed over"
           }]',
           occurred_at = '1970-01-01T00:00:00Z',
+          kind = 'renewal',
           fingerprint = '\\xcdac829eb87385fea56deba6dba136dc61c96ef96695c72646f769b7c01d4894'
         """
 

@@ -152,7 +152,14 @@ extension PlayLife {
     ) {
         guard proceed(to: instant) else { return }
         let cancellation = PlayCancellation(kind: kind, at: instant, surveyReason: reason)
-        end(by: kind == .developer ? .other : .voluntary)
+        let ending: Ending =
+            switch kind {
+            case .developer: .other
+            // Access had ended when the payment failed.
+            case _ where book.state == .onHold: .billing
+            default: .voluntary
+            }
+        end(by: ending)
         if [.inGracePeriod, .onHold].contains(book.state) {
             cutGrace(at: instant)
             end(at: instant, cancellation)
