@@ -1165,8 +1165,9 @@ comment on column subledger.transaction.price is
 comment on column subledger.transaction.additional is
   'Other fields that Apple signed, with Apple''s names; null for Google Play';
 comment on column subledger.transaction.refunds is
-  'What was paid back while the purchase stands, oldest first: when (at), and how much in thousandths of the currency '
-  'unit (amount). Null if nothing was, if it is not known, or if the purchase counts as never made';
+  'What was paid back while the purchase stands, or in several parts until nothing was left, oldest first: when (at), and '
+  'how much in thousandths of the currency unit (amount). Null if nothing was, if it is not known, or if all of it was paid '
+  'back at once and the purchase counts as never made';
 comment on column subledger.transaction.gap is
   'What the configuration of the product does not say, although the purchase needs it: duration or kind, without which '
   'it gives no access; consumed, if the kind of a product that was consumed is not configured, so that it counts as a '
@@ -1259,8 +1260,8 @@ comment on column subledger.access_period.price is
   'Price of the transaction, in thousandths of the currency unit; for the rest of a period after a change of plan, of a '
   'whole one. With the price of seats and add-ons that were bought within it';
 comment on column subledger.access_period.price_period is
-  'Period that the price covers, ISO 8601, for an offer that was paid up front and for a yearly plan that is billed '
-  'monthly; null for the product''s own period';
+  'Period that the price covers, ISO 8601, for an offer that was paid up front, as any on Google Play is, and for a yearly '
+  'plan that is billed monthly; null for the product''s own period';
 comment on column subledger.access_period.first_start is
   'Start of the subscription''s first period. It and the columns after it, except effective_start, also count rows of '
   'refunded_period as periods';
@@ -5583,6 +5584,8 @@ cross join lateral (
 where transaction.purchase_date is not null
   and coalesce(transaction.in_app_ownership_type, '') not in ('FAMILY_SHARED', 'ASSIGNED', 'GRANTED')
   and not coalesce(transaction.offer_discount_type = 'FREE_TRIAL', transaction.is_trial_period, false)
+  -- Nothing is paid with a promotion code of Google Play.
+  and transaction.price is distinct from 0
   -- Of copies, a refunded one counts, else the first. An anti-join reads all purchases faster than a sort. Purchases that
   -- pay for the seats of one period are no copies.
   and not exists (
@@ -6313,8 +6316,7 @@ left join analyst.first_owners as owner
   on owner.stream_id = paid.stream_id
   and owner.original_transaction_id = paid.original_transaction_id
   and owner.starts_at <= paid.purchase_date
-  and owner.ends_at > paid.purchase_date
-where paid.price is distinct from 0;
+  and owner.ends_at > paid.purchase_date;
 
 comment on view analyst.payments is
   'Every payment like revenue_detail, without its number and without the years of service before it, for which all payments '
@@ -6364,8 +6366,9 @@ select
   run.offer_identifier,
   run.customer_kind,
   run.customer_id,
-  row_number() over (
-    partition by run.customer_id, run.customer_kind, run.stream_id order by run.purchase_date, run.transaction_id
+  -- What one order pays for is one payment, however many products it has.
+  dense_rank() over (
+    partition by run.customer_id, run.customer_kind, run.stream_id order by run.purchase_date
   ) as payment,
   run.kind = 'subscription' and coalesce(
     -- What two purchases pay for counts once, such as a period to which seats were added, and only until this one.
@@ -6394,7 +6397,8 @@ comment on column analyst.revenue_detail.day is 'Day of the purchase, UTC';
 comment on column analyst.revenue_detail.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back';
 comment on column analyst.revenue_detail.offer_identifier is 'Name of the offer of any type';
 comment on column analyst.revenue_detail.customer_kind is 'See customers: the customer who owned it when it was bought';
-comment on column analyst.revenue_detail.payment is 'The number of the payment among those of the customer, from 1';
+comment on column analyst.revenue_detail.payment is
+  'The number of the payment among those of the customer, from 1; the same for all that was paid for at one instant';
 comment on column analyst.revenue_detail.is_later is
   'Whether the subscription had been paid for at least 365 days before, pauses of at most 60 days not counted, so that '
   'Apple''s share is that of later years. Free trials and full refunds do not count';
@@ -6415,9 +6419,8 @@ with numbered as (
   -- By the id first: it tells most customers apart, so that a sort compares little else.
   select
     payments.*,
-    row_number() over (
-      partition by customer_id, customer_kind, stream_id order by purchase_date, transaction_id
-    ) = 1 as is_first
+    -- All that the first order pays for.
+    rank() over (partition by customer_id, customer_kind, stream_id order by purchase_date) = 1 as is_first
   from analyst.payments
 ), alike as (
   -- Add up payments with the same days first: there are few distinct combinations, and most have no refund.
@@ -7535,6 +7538,7 @@ with plan as materialized (
     and grace.cause = 'grace'
   where charged.payer_state = 'paying'
     and not charged.is_refunded
+    and charged.price is distinct from 0
     and charged.starts_at < charged.ends_at
     and coalesce(bought.counts, false)
 ), cohort as (
@@ -8001,7 +8005,6 @@ with asked as (
     end as undated
   from analyst.refund_rate_detail as detail
   where detail.environment = 'production'
-    and detail.price is distinct from 0
     -- Scalars, by which purchases are left out before anything else.
     and (
       detail.purchase_date between (select sales_from from span) and (select sales_until from span)

@@ -133,4 +133,23 @@ struct InstantTests {
         #expect(Instant.earliest.advanced(by: .seconds(Int64.max)) == .latest)
         #expect(Instant.latest.advanced(by: .seconds(Int64.min)) == .earliest)
     }
+
+    @Test(
+        "the time until an instant is a number of months, weeks or days, to half a day",
+        arguments: [
+            ("2025-01-31T10:00:00Z", "2025-02-28T09:59:59.4Z", "P1M"),
+            ("2024-02-29T10:00:00Z", "2025-02-28T11:00:00Z", "P12M"),
+            ("2025-01-05T10:00:00Z", "2025-01-12T08:59:00Z", "P1W"),
+            ("2025-01-05T10:00:00Z", "2025-04-05T10:00:00Z", "P3M"),
+            ("2025-01-05T10:00:00Z", "2025-01-08T21:00:00Z", "P3D"),
+            ("2025-01-05T10:00:00Z", "2025-02-06T10:00:00Z", "P32D"),
+            ("2025-01-05T10:00:00Z", "2025-01-05T10:05:00Z", nil),
+            ("2025-01-05T10:00:00Z", "2025-01-04T10:00:00Z", nil),
+            ("2025-01-05T10:00:00Z", "2026-03-05T10:00:00Z", nil),
+        ] as [(String, String, String?)])
+    func lengths(start: String, end: String, length: String?) throws {
+        let (start, end) = (try #require(Instant(iso8601: start)), try #require(Instant(iso8601: end)))
+
+        #expect(start.isoDuration(until: end) == length)
+    }
 }

@@ -244,18 +244,13 @@ enum AnalystLog {
           ) as figure (name, value)
           group by product_id, country, currency, price, offer_type, offer_identifier, name
           union all
-          select concat_ws(' ', 'ltv', ltv.cohort, ltv.country, figure.name), sum(figure.value)::bigint
-          from (
-            select distinct currency, analyst.country(storefront) as country
-            from analyst.transactions
-            where currency is not null
-          ) as sold
-          cross join lateral analyst.ltv_in(sold.currency) as ltv
+          select concat_ws(' ', 'ltv_in', cohort, country, name), sum(value)::bigint
+          from analyst.ltv_in('EUR')
           cross join lateral (
             values ('customers', case months when 0 then customers end), (months || ' revenue', revenue * 1000)
           ) as figure (name, value)
-          where ltv.country = sold.country and ltv.months <= 6
-          group by ltv.cohort, ltv.country, figure.name
+          where months <= 6
+          group by cohort, country, name
           union all
           select format('trials %s %s %s', month, product_id, name), value
           from analyst.trials

@@ -369,6 +369,102 @@ struct GoogleFigureTests {
         }
     }
 
+    /// A month for 4.00 of a plan for 2.50 a week; a month for a promotion code, and one for 9.99; two products of one order.
+    private static let offers = [
+        answer("intro", .active, on: 5, start: 5, end: 36, order: "G-40", product: "weekly", price: 2_500) {
+            ($0.items[0].phase, $0.items[0].offerId) = ("INTRODUCTORY_PRICE", "welcome")
+        },
+        order("G-40", of: "intro", on: 5, product: "weekly", total: 4_000),
+        answer("intro", .active, on: 36, start: 5, end: 43, order: "G-40..0", product: "weekly", price: 2_500) {
+            $0.items[0].offerId = "welcome"
+        },
+        answer("promo", .active, on: 6, start: 6, end: 37, order: "") { $0.items[0].orderId = nil },
+        answer("promo", .active, on: 37, start: 6, end: 66, order: "G-41"),
+        answer("both", .active, on: 7, start: 7, end: 38, order: "G-42", product: "basic") {
+            var extra = $0.items[0]
+            (extra.productId, extra.price) = ("extra", 990)
+            $0.items.append(extra)
+        },
+    ]
+
+    @Test("an introductory price is that of its own period, a promotion code pays nothing, and an order is one payment")
+    func offered() async throws {
+        try await Self.with(Self.offers) { log async throws in
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', product_id, price, round(mrr, 3), first_day)
+                    from analyst.mrr_detail
+                    where product_id = 'weekly'
+                    order by first_day
+                    """) == ["weekly 4.000 4.000 2024-01-05", "weekly 2.500 10.833 2024-02-05"])
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', product_id, price, state, offer_type, offer_identifier)
+                    from analyst.price_cohorts_detail
+                    where environment = 'production'
+                    order by product_id, price
+                    """) == [
+                        "basic 10.980 churned", "premium 9.990 churned", "weekly 2.500 churned",
+                        "weekly 4.000 moved 1 welcome",
+                    ])
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', product_id, month, purchases, amount)
+                    from analyst.refund_rate
+                    where environment = 'production'
+                    order by product_id, month
+                    """) == [
+                        "basic 2024-01-01 1 9.990", "extra 2024-01-01 1 0.990", "premium 2024-02-01 1 9.990",
+                        "weekly 2024-01-01 1 4.000", "weekly 2024-02-01 1 2.500",
+                    ])
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', product_id, new, renewal)
+                    from analyst.revenue
+                    where product_id in ('basic', 'extra')
+                    order by product_id
+                    """) == ["basic 9.990 0", "extra 0.990 0"])
+        }
+    }
+
+    @Test("what is paid back in parts counts on the day of each, also if the last one takes the purchase back")
+    func voidedInParts() async throws {
+        let told = [
+            Self.answer("parts", .active, on: 25, start: 25, end: 56, order: "G-60"),
+            Self.order(
+                "G-60", of: "parts", on: 41, product: "premium", total: 9_990,
+                refunds: [
+                    PurchaseOrder.Refund(at: day(30), amount: 2_000), PurchaseOrder.Refund(at: day(40), amount: 7_990),
+                ]),
+            .purchase(
+                .void(PurchaseVoid(purchaseToken: "parts", orderId: "G-60", voidedAt: day(40), isExactTime: true)),
+                on: 41),
+        ]
+        try await Self.with(told) { log async throws in
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', month, in_full, in_part, amount)
+                    from analyst.refunds
+                    order by month
+                    """) == ["2024-01-01 0 1 2.000", "2024-02-01 1 0 7.990"])
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', day, gross, refunded, refunded_here)
+                    from analyst.revenue
+                    where environment = 'production'
+                    order by day
+                    """) == [
+                        "2024-01-25 9.990 9.990 0", "2024-01-30 0 0 2.000", "2024-02-09 0 0 7.990",
+                    ])
+        }
+    }
+
     @Test("an order that two purchases show is one payment and one monthly value, also if only one knows its refund")
     func repeatedOrder() async throws {
         try await CustomerLog.with { log in

@@ -34,4 +34,16 @@ extension Instant {
         else { return .latest }
         return shifted.advanced(byMilliseconds: Int64(days) * 86_400_000 + milliseconds % 86_400_000)
     }
+
+    /// The time until another instant as an ISO 8601 duration: in months if these are right to half a day, otherwise in
+    /// weeks or days. Nil if it is shorter than half a day, or longer than 99 days and not a number of months up to 12.
+    package func isoDuration(until end: Instant) -> String? {
+        let day: Int64 = 86_400_000
+        for months in 1...12 where abs(advanced(byMonths: months).milliseconds - end.milliseconds) < day / 2 {
+            return "P\(months)M"
+        }
+        let days = (end.milliseconds - milliseconds + day / 2) / day
+        guard 1...99 ~= days else { return nil }
+        return days % 7 == 0 ? "P\(days / 7)W" : "P\(days)D"
+    }
 }

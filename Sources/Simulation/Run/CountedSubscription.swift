@@ -144,6 +144,11 @@ extension CountedSubscription {
         }
     }
 
+    /// What was bought beside a purchase, in the same order.
+    func addOns(of purchase: Purchase) -> [Purchase] {
+        purchases.filter { $0.isAddOn && !purchase.isAddOn && $0.purchaseDate == purchase.purchaseDate }
+    }
+
     /// The price of a month at the instant, in thousandths of the currency's unit, in grace too. Money ignores what was
     /// refunded in full.
     func monthlyValue(at instant: Instant) -> Int64 {

@@ -49,7 +49,7 @@ extension Figures {
                 subscription.holder(at: boundary).flatMap { $0.isGrace ? nil : $0.purchase.transactionId }
             })
         let paid = subscription.purchases.filter {
-            held.contains($0.transactionId) && $0.isOfRenewing && !$0.isTrial && !$0.isAddition
+            held.contains($0.transactionId) && $0.isOfRenewing && !$0.isTrial && $0.paid != 0 && !$0.isAddition
                 && $0.revocation?.kind != .full
         }
         let ended = Set(
@@ -68,7 +68,7 @@ extension Figures {
             return starts.enumerated().map { index, start in
                 let amount =
                     index == 0
-                    ? purchase.paid
+                    ? purchase.paid + subscription.addOns(of: purchase).map(\.paid).reduce(0, +)
                     : subscription.payments(ofPeriodOf: purchase, at: start).map(\.paid).reduce(0, +)
                 return HeldPrice(
                     key: Self.place(of: purchase, paying: amount, subscription), start: start,
@@ -115,15 +115,16 @@ extension Figures {
         addPaymentNumbers(payments)
         guard let first = payments.first else { return }
         let cohort = "\(Self.month(first.purchase.purchaseDate)) \(first.storefront.country)"
-        add(1, "ltv", cohort, "customers")
+        add(1, "ltv_in", cohort, "customers")
         // Of no customer of the cohort, more months have begun.
         let known = Self.calendarMonths(from: first.purchase.purchaseDate, to: asOf)
         let last = min(known, Self.monthsMax)
-        for payment in payments where payment.storefront.currency == first.storefront.currency {
+        for payment in payments {
+            let kept = (payment.purchase.paid - payment.purchase.refunded) * Self.euros(payment.storefront.currency)
             let passed = Self.months(from: first.purchase.purchaseDate, to: payment.purchase.purchaseDate)
             guard passed <= last else { continue }
             for months in passed...last {
-                add(payment.purchase.paid - payment.purchase.refunded, "ltv", cohort, String(months), "revenue")
+                add(kept, "ltv_in", cohort, String(months), "revenue")
             }
         }
     }
@@ -132,9 +133,10 @@ extension Figures {
     ///
     /// - Parameter payments: Those of the customer, in order.
     private mutating func addPaymentNumbers(_ payments: [(purchase: Purchase, storefront: Storefront)]) {
-        for (number, (purchase, storefront)) in payments.enumerated() {
+        for (purchase, storefront) in payments {
             let place = "\(purchase.product.id) \(storefront.country) \(storefront.currency)"
-            let isNew = number == 0
+            // One order is one payment, however many products it pays for.
+            let isNew = purchase.purchaseDate == payments[0].purchase.purchaseDate
             add(purchase.paid, "revenue", Self.month(purchase.purchaseDate), place, isNew ? "new" : "renewal")
             let kept = (purchase.paid - purchase.refunded) * Self.euros(storefront.currency)
             add(kept, "arppu_in", Self.month(purchase.purchaseDate), "revenue")

@@ -74,10 +74,12 @@ package struct Subscription: Sendable, Hashable {
             let position: Int64
         }
 
-        /// What was paid back while the purchase stands, oldest first: as the store states it, otherwise the share of the
-        /// refunded units. Empty if it is not known, and for a purchase that counts as never made.
+        /// What was paid back, oldest first: as the store states it, otherwise the share of the refunded units. Empty if it is
+        /// not known, and for a purchase that counts as never made, unless it was paid back in parts.
         package var paidBack: [AmountRefund] {
-            guard let price = settled.price, settled.revocationDate != nil, !settled.isRefunded else { return [] }
+            guard let price = settled.price, settled.revocationDate != nil,
+                !settled.isRefunded || statedRefunds.count > 1
+            else { return [] }
             var left = price
             if !statedRefunds.isEmpty {
                 return statedRefunds.map { refund in

@@ -27,6 +27,8 @@ extension PurchaseLine {
         // A void says that all of it was paid back, unless a later answer about the order says how much was.
         let isStated =
             !transaction.isRefunded || history.isRefundedInPart(order, statedAfter: transaction.revocationDate)
+        // The last of several refunds can be a void, which takes the purchase back.
+        if transaction.isRefunded, refunds.count > 1, refunded == price { row.statedRefunds = refunds }
         if let last = refunds.last, isStated {
             transaction.refundedPrice = refunded
             if !transaction.isRefunded { row.statedRefunds = refunds }

@@ -290,7 +290,7 @@ extension Transaction {
         transactionReason = earlier.transactionReason
         (price, currency) = (earlier.price ?? price, earlier.currency ?? currency)
         (offerType, offerIdentifier) = (earlier.offerType, earlier.offerIdentifier)
-        offerDiscountType = earlier.offerDiscountType
+        (offerDiscountType, offerPeriod) = (earlier.offerDiscountType, earlier.offerPeriod)
         appAccountToken = appAccountToken ?? earlier.appAccountToken
         guard earlier.isRefunded, !isRefunded else { return }
         revocationDate = earlier.revocationDate
@@ -380,14 +380,17 @@ extension PurchaseHistory {
     /// Sets what was paid as far as it is known: by the order, or the list price if no offer can have lowered it.
     fileprivate func setPrice(of transaction: inout Transaction, _ period: PurchaseTrack.Period) {
         let item = period.item
-        transaction.offerIdentifier = item.offerId
         transaction.planPrice = item.price
         let phase = phase(of: period)
+        // Answers name the offer for years after its phases.
+        if phase != "BASE_PRICE" { transaction.offerIdentifier = item.offerId }
         switch phase {
         case "FREE_TRIAL":
             transaction.offerType = 1
             transaction.offerDiscountType = "FREE_TRIAL"
-        case "INTRODUCTORY_PRICE": transaction.offerType = 1
+        case "INTRODUCTORY_PRICE":
+            transaction.offerType = 1
+            transaction.offerPeriod = length(of: period)
         default: break
         }
         setPrice(of: &transaction, orderId: period.orderId, productId: item.productId)
@@ -400,6 +403,13 @@ extension PurchaseHistory {
             transaction.price = item.price
             transaction.currency = item.currency
         }
+    }
+
+    /// What the price of a period paid for. Later answers move its end, which changes no order.
+    private func length(of period: PurchaseTrack.Period) -> String? {
+        let paid = period.orderId.flatMap { orders[$0] }?.items.first { $0.productId == period.item.productId }
+        let end = paid?.periodEnd ?? period.moves.first?.from ?? period.endBeforeCut ?? period.end
+        return (paid?.periodStart ?? period.start).isoDuration(until: end)
     }
 
     func setPrice(of transaction: inout Transaction, orderId: String?, productId: String) {

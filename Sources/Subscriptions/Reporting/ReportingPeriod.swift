@@ -48,7 +48,7 @@ package struct ReportingPeriod: Sendable, Hashable {
     package var price: Int64?
     package var currency: String?
     /// The time that the price pays for, if that is not the product's own period: the period of an offer that is paid
-    /// up front, or a month of a yearly commitment that is billed monthly.
+    /// up front, on Google Play of any that is paid, or a month of a yearly commitment that is billed monthly.
     package var pricePeriod: String?
     /// Start of the subscription's first period.
     package var firstStart: Instant?
@@ -105,6 +105,9 @@ package struct ReportingPeriod: Sendable, Hashable {
             pricePeriod = transaction.offerPeriod
         } else if transaction.billingPlanType == Transaction.monthlyCommitment {
             pricePeriod = "P1M"
+        } else if transaction.offerDiscountType == nil {
+            // Google's orders, of which each pays for its period.
+            pricePeriod = transaction.offerPeriod
         }
         payerState = Self.payerState(period.cause, transaction)
     }

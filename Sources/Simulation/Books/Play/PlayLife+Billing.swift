@@ -57,7 +57,7 @@ extension PlayLife {
             pay(from: paidEnd, charged: instant)
             send(.renewed, at: later(200...2000, than: instant))
         case .onHold, .paused:
-            if book.state == .onHold { failures[failures.count - 1].recovery = .later }
+            if book.state == .onHold { recoverLater(at: instant) }
             pay(from: instant, charged: instant)
             send(.recovered, at: later(200...2000, than: instant))
         default: preconditionFailure("no payment has failed")
@@ -118,7 +118,9 @@ extension PlayLife {
             for index in $0.items.indices { $0.items[index].expiryTime = resume }
         }
         graceEnd = resume
-        fail(dueAt: resume)
+        // The last period ended as the pause began.
+        fail(dueAt: paidEnd)
+        self.end(by: .billing)
         key.set(.hold, at: resume)
         send(.onHold, at: noticed)
     }

@@ -32,6 +32,13 @@ extension PlayLife {
         for period in currentPeriods() { endings[period] = ending }
     }
 
+    /// Records that the payment that failed last was made up for, unless that took more than 60 days.
+    mutating func recoverLater(at instant: Instant) {
+        let number = failures.count - 1
+        let retried = SubscriptionLife.retryDays(nil) * Draw.dayMilliseconds
+        if instant <= failures[number].due.advanced(byMilliseconds: retried) { failures[number].recovery = .later }
+    }
+
     /// Records that the payment after the last one failed.
     mutating func fail(dueAt due: Instant) {
         guard let period = currentPeriods().first else { return }

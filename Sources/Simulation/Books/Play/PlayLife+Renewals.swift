@@ -129,6 +129,8 @@ extension PlayLife {
         let known = min(endShownAt ?? paidEnd, paidEnd)
         for period in currentPeriods() { key.access.cut(period, at: known, .revoked) }
         // The store calls it an end for want of payment.
+        changeCharges(currentPeriods()) { $0.expiresDate = known }
+        fail(dueAt: known)
         end(by: .billing)
         update(at: instant) {
             $0.state = .expired
@@ -152,14 +154,8 @@ extension PlayLife {
     ) {
         guard proceed(to: instant) else { return }
         let cancellation = PlayCancellation(kind: kind, at: instant, surveyReason: reason)
-        let ending: Ending =
-            switch kind {
-            case .developer: .other
-            // Access had ended when the payment failed.
-            case _ where book.state == .onHold: .billing
-            default: .voluntary
-            }
-        end(by: ending)
+        // On hold, the failed payment has ended access already.
+        if book.state != .onHold { end(by: kind == .developer ? .other : .voluntary) }
         if [.inGracePeriod, .onHold].contains(book.state) {
             cutGrace(at: instant)
             end(at: instant, cancellation)
