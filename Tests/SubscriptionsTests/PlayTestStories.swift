@@ -108,11 +108,13 @@ struct PlayTestStories {
     }
 
     @Test(
-        "cancelled on hold, or before it: only the failed payment had ended access then",
-        arguments: [("05:07:00", 2), ("05:04:00", 1)])
-    func cancelledOnHold(cancelled: String, intent: Int) {
+        "cancelled on hold, while the payment is tried again, or before: only a failed payment had ended access then",
+        arguments: [
+            ("05:07:00", .onHold, 2), ("05:04:00", .onHold, 1), ("05:07:00", .active, 2), ("05:04:00", .active, 1),
+        ] as [(String, PurchaseSnapshot.State, Int)])
+    func cancelledOnHold(cancelled: String, before: PurchaseSnapshot.State, intent: Int) {
         var story = bought()
-        story.answer(at("05:05:25"), .onHold, start: at("05:00:00.700"), until: at("05:05:00.200"), order: "GPA.1")
+        story.answer(at("05:05:25"), before, start: at("05:00:00.700"), until: at("05:05:00.200"), order: "GPA.1")
         story.answer(
             at("05:07:03"), .expired, start: at("05:00:00.700"), until: at("05:07:00.500"), order: "GPA.1",
             renews: false

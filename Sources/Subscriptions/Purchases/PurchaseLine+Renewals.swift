@@ -87,10 +87,10 @@ extension PurchaseLine {
         }
     }
 
-    /// Apple's number of the reason. A customer who cancels on hold had lost access before, when the payment failed.
+    /// Apple's number of the reason. A customer who cancels when access had ended had lost it by the payment that failed.
     private func intent(_ snapshot: PurchaseSnapshot, _ history: PurchaseHistory) -> Int? {
         switch snapshot.cancelReason {
-        case .user: history.isOnHold(at: snapshot.cancelTime) ? 2 : 1
+        case .user: history.hasLapsed(at: snapshot.cancelTime) ? 2 : 1
         case .system: 2
         case .developer: 5
         case .replaced, nil: nil
@@ -99,9 +99,12 @@ extension PurchaseLine {
 }
 
 extension PurchaseHistory {
-    fileprivate func isOnHold(at instant: Instant?) -> Bool {
+    /// True on account hold, and while the payment is tried again before it.
+    fileprivate func hasLapsed(at instant: Instant?) -> Bool {
         guard let instant else { return false }
-        return suspensions.contains { $0.kind == .hold && $0.start < instant && instant <= $0.end }
+        return suspensions.contains {
+            ($0.kind == .hold || $0.kind == .retry) && $0.start < instant && instant <= $0.end
+        }
     }
 }
 
