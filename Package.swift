@@ -146,7 +146,7 @@ let package = Package(
                 serverProduct("ServiceLifecycle", "swift-service-lifecycle"),
                 serverProduct("SwiftASN1", "swift-asn1"),
                 serverProduct("X509", "swift-certificates"),
-            ]),
+            ], swiftSettings: optimisedInDebugBuilds),
         // Asks the App Store and Google Play, within budgets, and stores their answers.
         .target(
             name: "StoreClient",
@@ -203,7 +203,7 @@ let package = Package(
         // A PostgreSQL client over libpq, and the private PostgreSQL server.
         .target(
             name: "Postgres",
-            dependencies: ["CLibpq", serverProduct("Logging", "swift-log")]),
+            dependencies: ["CLibpq", serverProduct("Logging", "swift-log")], swiftSettings: optimisedInDebugBuilds),
         // Files that are embedded in the program: schema.sql, the OpenAPI document, the console's files, Apple's root.
         .target(name: "CResources"),
         .systemLibrary(name: "CLibpq", pkgConfig: "libpq", providers: [.apt(["libpq-dev"])]),
