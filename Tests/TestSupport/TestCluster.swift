@@ -8,8 +8,10 @@ import Postgres
 package enum TestCluster {
     private static let started = Task { () async throws -> EmbeddedServer in
         let folder = TestFolder.path("tests")
+        // Autovacuum would start a process for each database that tests leave, again and again.
         let server = try await EmbeddedServer.start(
-            folder: folder, settings: ["max_connections": "300", "synchronous_commit": "on", "jit": "off"],
+            folder: folder,
+            settings: ["max_connections": "300", "synchronous_commit": "on", "jit": "off", "autovacuum": "off"],
             logger: Logger(label: "test-cluster", factory: { _ in SwiftLogNoOpLogHandler() }))
         endWithProcess(server: await server.postmasterPID, folder: folder)
         try await server.createDatabase("template_subledger")
