@@ -9,8 +9,8 @@ import Testing
 
 @Suite("Projection, rebuild and verify agree on any configured products")
 struct ProductTextTests {
-    private static let products = 1000
-    private static let rounds = 3
+    private static let products = TestScale.count(500, full: 1000)
+    private static let rounds = TestScale.count(2, full: 3)
 
     /// One letter in several spellings, joining letters, right-to-left text, characters beyond the first plane, and
     /// invisible characters.
