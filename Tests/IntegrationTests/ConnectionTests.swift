@@ -196,7 +196,7 @@ struct ConnectionTests {
 
     @Test("a listener that stops while connections arrive ends cleanly")
     func stopsWhileConnectionsArrive() async throws {
-        for _ in 0..<100 {
+        for _ in 0..<TestScale.count(40, full: 100) {
             try await withThrowingDiscardingTaskGroup { senders in
                 try await Self.withListener { port, _ in
                     for _ in 0..<2 {
