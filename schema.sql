@@ -2108,6 +2108,10 @@ create table subledger.store_report_row (
   constraint store_report_row_pkey primary key (name, sha256, line)
 );
 
+-- Find the product ids of Apple's numbers.
+create index store_report_row_apple_id_idx on subledger.store_report_row (apple_id, day)
+  where apple_id is not null and product_id is not null;
+
 grant select, insert on subledger.store_report_row to subledger_products;
 grant select on subledger.store_report_row to subledger_reader, subledger_analyst;
 
@@ -7910,29 +7914,41 @@ with asked as (
     max(near.day) filter (where near.store = 'apple' and not near.is_refund) + 2 as sales_until,
     min(near.day) filter (where near.store = 'apple') - 1 as refunds_from,
     max(near.day) filter (where near.store = 'apple') + 2 as refunds_until,
-    greatest(min(near.day) filter (where near.store = 'google'), min(asked.from_day)) - 62 as orders_from,
-    least(max(near.day) filter (where near.store = 'google'), max(asked.until_day)) + 62 as orders_until,
+    min(greatest(near.day, asked.from_day)) filter (where near.store = 'google') - 62 as orders_from,
+    max(least(near.day, asked.until_day)) filter (where near.store = 'google') + 62 as orders_until,
     min(near.day) filter (where counts_periods and not near.is_refund) - 1 as periods_from,
     max(near.day) filter (where counts_periods and not near.is_refund) + 2 as periods_until
   from near
   cross join asked
   cross join lateral (select near.report in ('apple_subscription', 'apple_subscription_event')) as of_report (counts_periods)
 ), named as materialized (
-  -- Reports of subscriptions name products by Apple's number, which those of sales have beside the product id.
-  select distinct on (apple_id) apple_id, product_id
-  from (
-    select apple_id, product_id, max(day) as day
-    from analyst.store_report_rows
+  -- Reports of subscriptions name products by Apple's number, which those of sales have beside the product id. From one
+  -- number to the next, since the rows of each are many.
+  with recursive number as (
+    select min(apple_id) as apple_id
+    from subledger.store_report_row
     where apple_id is not null
       and product_id is not null
-      and exists (
-        select
-        from covered
-        where report in ('apple_subscriber', 'apple_subscription', 'apple_subscription_event')
-      )
-    group by apple_id, product_id
-  ) as sold
-  order by apple_id, day desc
+    union all
+    select (
+      select min(row.apple_id)
+      from subledger.store_report_row as row
+      where row.product_id is not null
+        and row.apple_id > number.apple_id
+    )
+    from number
+    where number.apple_id is not null
+  )
+  select number.apple_id, last.product_id
+  from number
+  cross join lateral (
+    select row.product_id
+    from subledger.store_report_row as row
+    where row.product_id is not null
+      and row.apple_id = number.apple_id
+    order by row.day desc
+    limit 1
+  ) as last
 ), stated as not materialized (
   select
     comparable.kind as report, comparable.store, comparable.sha256, comparable.replaced_at, found.day,

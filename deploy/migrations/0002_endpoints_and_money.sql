@@ -441,6 +441,9 @@ create table subledger.store_report_row (
   constraint store_report_row_pkey primary key (name, sha256, line)
 );
 
+create index store_report_row_apple_id_idx on subledger.store_report_row (apple_id, day)
+  where apple_id is not null and product_id is not null;
+
 create table subledger.head_tree (
   stream_id integer not null,
   size      bigint  not null,
