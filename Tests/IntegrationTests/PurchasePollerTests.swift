@@ -706,6 +706,40 @@ struct PurchasePollerTests {
         }
     }
 
+    @Test(
+        "the orders of a purchase that was unknown are one question; those that it leaves open are asked about alone",
+        arguments: [3, 2, 0])
+    func ordersAtOnce(answered: Int) async throws {
+        try await Self.withPoller { bundle in
+            let ids = ["GPA.1", "GPA.1..0", "GPA.1..1"]
+            let ends = (1...3).map { Self.start.advanced(by: .seconds($0 * 30 * 86_400)) }
+            let orders = zip(ids, zip([Self.start] + ends, ends)).map { Self.order($1.0, $1.1, id: $0) }
+            bundle.google.answer(
+                Self.path, ScriptedGoogle.subscription(order: "GPA.1..1", start: Self.start, end: ends[2]))
+            // Without a reply, Google does not know one of them.
+            if answered > 0 {
+                let list = orders.prefix(answered).map(\.body).joined(separator: ",")
+                bundle.google.answer("orders:batchGet", ScriptedGoogle.Reply(body: #"{"orders":[\#(list)]}"#))
+            }
+            for (id, order) in zip(ids, orders) { bundle.google.answer("orders/\(id)", order) }
+
+            try await bundle.push(4, id: "1")
+            try await bundle.round()
+
+            let alone = ids.dropFirst(answered).map { "GET orders/\($0)" }
+            #expect(bundle.google.requests == ["GET \(Self.path)", "GET orders:batchGet"] + alone)
+            let stored = try await bundle.server.sql(
+                """
+                select fact ->> 'orderId'
+                from subledger.event
+                cross join lateral jsonb_array_elements(facts -> 'purchases') as fact
+                where fact ->> 'fact' = 'order'
+                order by position
+                """)
+            #expect(stored == ids)
+        }
+    }
+
     @Test("a purchase is asked about at once with its latest order, and a refund by amount is news once")
     func checkNow() async throws {
         try await Self.withPoller { bundle in
@@ -746,10 +780,10 @@ struct PurchasePollerTests {
         }
     }
 
-    private static func order(_ start: Instant, _ end: Instant) -> ScriptedGoogle.Reply {
+    private static func order(_ start: Instant, _ end: Instant, id: String = "GPA.1..0") -> ScriptedGoogle.Reply {
         ScriptedGoogle.Reply(
             body: """
-                {"orderId":"GPA.1..0","purchaseToken":"token-1","state":"PROCESSED","createTime":"\(start)",\
+                {"orderId":"\(id)","purchaseToken":"token-1","state":"PROCESSED","createTime":"\(start)",\
                 "lineItems":[{"productId":"premium","subscriptionDetails":{"basePlanId":"monthly",\
                 "servicePeriodStartTime":"\(start)","servicePeriodEndTime":"\(end)"}}]}
                 """)

@@ -1,3 +1,4 @@
+import Encoding
 import EventLog
 import PlayStore
 import Subscriptions
@@ -26,21 +27,31 @@ extension PurchaseAsker {
         var subject = question.subject
         subject.environment = stream.environment
         subject.notices = []
-        for orderId in orders {
-            let outcome = await client.ask(
-                .order(orderId, of: app.packageName), app: app, isScheduled: claim.rank == .scheduled)
-            switch outcome {
+        // A purchase that was unknown may have many. All at once are one call.
+        var open = orders
+        if orders.count > 1 {
+            switch await ask(.orders(orders, of: app.packageName), question) {
             case .answered(let answer):
-                // Perhaps it was cut off.
-                guard
-                    let statement = try? PlayStatement.answer(
-                        answer.body, of: .order, about: subject, answeredAt: answer.answeredAt)
-                else {
+                guard let list = try? OrderList(decoding: answer.body) else {
                     asked.areKnown = false
                     return asked
                 }
-                let kept = try await news.append(statement, receivedAt: statement.answeredAt)
-                asked.position = kept.position ?? asked.position
+                for order in list.orders {
+                    guard try await keep(order.body, about: subject, answer.answeredAt, &asked) else { return asked }
+                }
+                let answeredIds = Set(list.orders.map(\.orderId))
+                open.removeAll { answeredIds.contains($0) }
+            // An order that Google does not know fails those with it.
+            case .refused: break
+            case .rejected, .unreadable, .unavailable:
+                asked.areKnown = false
+                return asked
+            }
+        }
+        for orderId in open {
+            switch await ask(.order(orderId, of: app.packageName), question) {
+            case .answered(let answer):
+                guard try await keep(answer.body, about: subject, answer.answeredAt, &asked) else { return asked }
             case .refused: break
             case .rejected, .unreadable, .unavailable:
                 asked.areKnown = false
@@ -49,6 +60,25 @@ extension PurchaseAsker {
         }
         try await queue.record(answered, of: claim)
         return asked
+    }
+
+    private func ask(_ request: PlayRequest, _ question: Question) async -> GoogleOutcome {
+        await client.ask(request, app: question.app, isScheduled: question.claim.rank == .scheduled)
+    }
+
+    /// Stores what Google answers about one order, if it is news.
+    ///
+    /// - Returns: False if the answer cannot be read: perhaps it was cut off.
+    private func keep(
+        _ body: [UInt8], about subject: PlayStatement.Subject, _ answeredAt: Instant, _ asked: inout AskedOrders
+    ) async throws -> Bool {
+        guard let statement = try? PlayStatement.answer(body, of: .order, about: subject, answeredAt: answeredAt) else {
+            asked.areKnown = false
+            return false
+        }
+        let kept = try await news.append(statement, receivedAt: statement.answeredAt)
+        asked.position = kept.position ?? asked.position
+        return true
     }
 
     /// What came of questions about orders.
