@@ -252,6 +252,9 @@ enum Limits {
     static let ordersUnknownMax = 100
     /// Rows of an import that are stored at once: they share commits.
     static let importRowsAtOnce = 64
+    /// Orders of an import in one question to Google. If it does not know one of them, each is asked about alone: the more there
+    /// are, the more of these.
+    static let importOrdersAtOnce = 25
     /// Questions of an import to Google at once. The budget limits them, too.
     static let importQuestionsAtOnce = 16
 }

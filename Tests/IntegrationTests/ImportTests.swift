@@ -293,6 +293,41 @@ struct ImportTests {
         }
     }
 
+    @Test("order numbers are looked up together, and one by one beside one that Google does not know")
+    func ordersAtOnce() async throws {
+        let scenario = [
+            "--seed", "7", "--subscriptions", "30", "--package-name", Self.googleApp, "--stories", "cancelled",
+        ]
+        let apple = ["--environment", "production", "--apple-id", "1400000001"]
+        // A server that asks nothing itself.
+        try await Self.with(apple + scenario, roles: "receiver,projector,reader") { bundle in
+            let made = try ServerProcess.simulate(
+                ["--store", "google", "--write-export", bundle.file("export.csv")] + scenario)
+            #expect(made.status == 0, "\(made.error)")
+            let address = try #require(URL(string: bundle.environment["SUBLEDGER_GOOGLE_API_URL"] ?? ""))
+            let store = HTTPClient(port: try #require(address.port))
+            func asked() async throws -> [String: Int] {
+                let answer = try await store.get("/google/requests")
+                let requests = try #require(answer.json["apiRequests"] as? [[String: Any]])
+                return Dictionary(
+                    requests.map { ($0["endpoint"] as? String ?? "", $0["count"] as? Int ?? 0) }, uniquingKeysWith: +)
+            }
+            let rows = try bundle.read("export.csv").split(separator: "\n").dropFirst()
+            let orders = rows.prefix(3).compactMap { $0.split(separator: ",").last } + ["GPA.0000-0000-0000-00000"]
+            try bundle.write("customerId,orderId\n" + orders.map { "u-1,\($0)\n" }.joined(), "unknown.csv")
+
+            let imported = try bundle.run(["import", bundle.file("export.csv")])
+            let together = try await asked()
+            let unknown = try bundle.run(["import", bundle.file("unknown.csv")])
+            let alone = try await asked()
+
+            #expect(imported.output == #"{"rows":30,"taken":30,"known":0,"refused":0,"skipped":0}"# + "\n")
+            #expect(together == ["orders": 2])
+            #expect(unknown.output == #"{"rows":4,"taken":3,"known":0,"refused":1,"skipped":0}"# + "\n")
+            #expect(alone == ["orders": 3, "order": 4])
+        }
+    }
+
     /// Starts a command and kills it.
     private static func runAndKill(
         _ arguments: [String], _ environment: [String: String], after pause: Duration

@@ -250,27 +250,59 @@ package struct PurchaseImporter: PurchaseImport {
                 guard case .orderId = row.proof, googleApps[row.app] != nil else { return nil }
                 return row.purchase
             })
-        let asked = try await each(Array(orders), atOnce: Limits.importQuestionsAtOnce) { order in
-            (order, await token(of: order, until: end))
+        let batches = Dictionary(grouping: orders, by: \.app).values.flatMap { orders in
+            stride(from: 0, to: orders.count, by: Limits.importOrdersAtOnce).map { start in
+                Array(orders[start..<min(start + Limits.importOrdersAtOnce, orders.count)])
+            }
         }
-        return Dictionary(uniqueKeysWithValues: asked)
+        let asked = try await each(batches, atOnce: Limits.importQuestionsAtOnce) { await tokens(of: $0, until: end) }
+        return Dictionary(uniqueKeysWithValues: asked.joined())
+    }
+
+    /// Asks for the purchases of orders of one app together, and then for each alone of which the answer says nothing.
+    private func tokens(
+        of orders: [ImportRow.Purchase], until end: ContinuousClock.Instant
+    ) async -> [(ImportRow.Purchase, Result<PurchaseToken, Refused>)] {
+        var known: [String: GoogleClient.OrderedPurchase] = [:]
+        let ids = Set(orders.compactMap(\.orderId)).sorted()
+        if ids.count > 1, let app = googleApps[orders[0].app], ContinuousClock.now < end {
+            known = await client.purchases(ofOrders: ids, of: app, priority: .backfill)
+        }
+        var tokens: [(ImportRow.Purchase, Result<PurchaseToken, Refused>)] = []
+        for order in orders {
+            if let purchase = order.orderId.flatMap({ known[$0] }) {
+                tokens.append((order, Self.token(of: purchase)))
+            } else {
+                tokens.append((order, await token(of: order, until: end)))
+            }
+        }
+        return tokens
     }
 
     private func token(
         of order: ImportRow.Purchase, until end: ContinuousClock.Instant
     ) async -> Result<PurchaseToken, Refused> {
-        guard case .orderId(let id) = order.proof, let app = googleApps[order.app], ContinuousClock.now < end else {
+        guard let id = order.orderId, let app = googleApps[order.app], ContinuousClock.now < end else {
             return .failure(Refused(outcome: .unavailable("not asked yet")))
         }
-        switch await client.purchase(ofOrder: id, of: app, priority: .backfill) {
-        case .purchase(let token): return .success(token)
-        case .unnamed: return .failure(Refused(outcome: .refused("Google Play states no purchase of this order")))
-        case .unknown: return .failure(Refused(outcome: .refused("Google Play does not know this order")))
-        case .refused: return .failure(Refused(outcome: .refused("Google Play refuses this order")))
+        return Self.token(of: await client.purchase(ofOrder: id, of: app, priority: .backfill))
+    }
+
+    private static func token(of purchase: GoogleClient.OrderedPurchase) -> Result<PurchaseToken, Refused> {
+        switch purchase {
+        case .purchase(let token): .success(token)
+        case .unnamed: .failure(Refused(outcome: .refused("Google Play states no purchase of this order")))
+        case .unknown: .failure(Refused(outcome: .refused("Google Play does not know this order")))
+        case .refused: .failure(Refused(outcome: .refused("Google Play refuses this order")))
         case .credentialsRejected:
-            return .failure(Refused(outcome: .unavailable("Google Play rejects the credentials: see the server log")))
-        case .unavailable:
-            return .failure(Refused(outcome: .unavailable("Google Play has no usable answer now")))
+            .failure(Refused(outcome: .unavailable("Google Play rejects the credentials: see the server log")))
+        case .unavailable: .failure(Refused(outcome: .unavailable("Google Play has no usable answer now")))
         }
+    }
+}
+
+extension ImportRow.Purchase {
+    fileprivate var orderId: String? {
+        if case .orderId(let id) = proof { id } else { nil }
     }
 }
