@@ -141,7 +141,8 @@ package enum StoreReports {
                 writer.member("order_id", row.orderId)
                 writer.key("fields")
                 writer.object { writer in
-                    for (name, value) in row.fields.sorted(by: { $0.key < $1.key }) {
+                    // In any order: PostgreSQL has its own.
+                    for (name, value) in row.fields {
                         writer.key(name)
                         writer.value(value)
                     }

@@ -17,8 +17,6 @@ struct ConsolePages {
     private static let ingestPerSecond = 500.0
     private static let pagesPerSecond = 10.0
     private static let connections = 4
-    /// Events added before the next are folded: a few minutes of progress at most.
-    private static let step = 250_000
 
     func measure(_ samples: inout Samples) async throws {
         let database = try await SharedDatabase.make()
@@ -61,28 +59,9 @@ struct ConsolePages {
     /// Fills log and projections, and returns the time of half of the events.
     private func fill(_ database: SharedDatabase) async throws -> String {
         progress("making \(subscriptions) subscriptions, by folding their events")
-        let log = try await BenchmarkLog.make(in: database.configuration)
-        var session = database.configuration.with(role: "subledger_projector")
-        session.sessionSettings.merge(Projector.planSettings) { $1 }
-        let quiet = Logger(label: "benchmark", factory: { _ in SwiftLogNoOpLogHandler() })
-        let pool = PostgresPool(session, limit: Projector.connectionsMax, logger: quiet)
-        let projector = Projector(pool: pool, listener: session, now: { log.middle }, logger: quiet)
-        var size = 0
-        while true {
-            guard await projector.foldAllStreams() else { throw Unusable() }
-            let made = Int(try await database.lines("select count(*)::text from subledger.subscription")[0]) ?? 0
-            progress("\(made) subscriptions")
-            if made >= subscriptions { break }
-            size += min(Self.step, max(1000, (subscriptions - made) * 3))
-            _ = try await log.grow(to: size)
+        let log = try await BenchmarkLog.filled(database) { made, events in
+            made >= subscriptions ? nil : events + min(BenchmarkLog.step, max(1000, (subscriptions - made) * 3))
         }
-        await pool.close()
-        let owner = try await TestCluster.connect(database.configuration)
-        // A running server does both as it goes.
-        for work in ["vacuum analyze", "checkpoint"] {
-            try await owner.script(work, deadline: .now + .seconds(1800))
-        }
-        await owner.close()
         return log.middle.description
     }
 

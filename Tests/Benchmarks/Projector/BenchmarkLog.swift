@@ -3,6 +3,7 @@ import Encoding
 import EventLog
 import Logging
 import Postgres
+import Projector
 import Simulation
 import TestSupport
 
@@ -29,6 +30,41 @@ struct BenchmarkLog {
             owner: try await TestCluster.connect(database), originals: notifications.count,
             middle: notifications.map(\.1).sorted()[notifications.count / 2])
     }
+
+    /// Fills a database with a log and its projections, as a running server would leave them.
+    ///
+    /// - Parameter next: The events that are to follow the first ones, from the subscriptions so far and the events that
+    ///   follow already; nil if they suffice. Fewer than ``step`` more are folded within a few minutes.
+    static func filled(
+        _ database: SharedDatabase, next: (_ subscriptions: Int, _ events: Int) -> Int?
+    ) async throws -> BenchmarkLog {
+        let log = try await make(in: database.configuration)
+        var session = database.configuration.with(role: "subledger_projector")
+        session.sessionSettings.merge(Projector.planSettings) { $1 }
+        let quiet = Logger(label: "benchmark", factory: { _ in SwiftLogNoOpLogHandler() })
+        let pool = PostgresPool(session, limit: Projector.connectionsMax, logger: quiet)
+        let projector = Projector(pool: pool, listener: session, now: { log.middle }, logger: quiet)
+        var events = 0
+        while true {
+            guard await projector.foldAllStreams() else { throw Unusable() }
+            let made = Int(try await database.lines("select count(*)::text from subledger.subscription")[0]) ?? 0
+            progress("\(made) subscriptions")
+            guard let more = next(made, events) else { break }
+            events = more
+            _ = try await log.grow(to: events)
+        }
+        await pool.close()
+        let owner = try await TestCluster.connect(database.configuration)
+        // A running server does both as it goes.
+        for work in ["vacuum analyze", "checkpoint"] {
+            try await owner.script(work, deadline: .now + .seconds(1800))
+        }
+        await owner.close()
+        return log
+    }
+
+    /// Events that are added before the next are folded.
+    static let step = 250_000
 
     /// Notifications, one third of them in version 1.
     private static func notifications() async throws -> [(VerifiedNotification, Instant)] {

@@ -14,7 +14,7 @@ struct ReceiverBenchmark: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Sections to run, separated by commas: v1, v2, burst, start, lookups, console, delivery. [all but the last two]",
+            "Sections to run, separated by commas: v1, v2, burst, start, lookups, console, delivery, reports. [all but the last three]",
             valueName: "names"))
     var only: String?
 
@@ -36,6 +36,9 @@ struct ReceiverBenchmark: AsyncParsableCommand {
     @Option(help: "The number of subscriptions for the lookups and the console.")
     var subscriptions = 50_000
 
+    @Option(help: "The number of events, and of rows of a report, for the reports.")
+    var events = 1_000_000
+
     @Option(help: ArgumentHelp("Write all figures here, as JSON.", valueName: "file"))
     var json: String?
 
@@ -44,11 +47,12 @@ struct ReceiverBenchmark: AsyncParsableCommand {
 
     func validate() throws {
         guard (1...99).contains(runs), (1...60).contains(seconds), (1...1000).contains(connections),
-            (0...1_000_000_000).contains(rows), (1...100_000_000).contains(subscriptions)
+            (0...1_000_000_000).contains(rows), (1...100_000_000).contains(subscriptions),
+            (1...100_000_000).contains(events)
         else {
             throw ValidationError(
                 "option out of range: expected --runs 1 to 99, --seconds 1 to 60, --connections 1 to 1000, --rows 0 to "
-                    + "1000000000 and --subscriptions 1 to 100000000.")
+                    + "1000000000, --subscriptions and --events 1 to 100000000.")
         }
         let sections = try sections()
         guard streams == 1 || (2...1000).contains(streams) && sections == [.v1] else {
@@ -57,12 +61,15 @@ struct ReceiverBenchmark: AsyncParsableCommand {
     }
 
     func sections() throws -> Set<Section> {
-        guard let only else { return Set(Section.allCases).subtracting([.console, .delivery]) }
+        guard let only else { return Set(Section.allCases).subtracting([.console, .delivery, .reports]) }
         return Set(
             try only.split(separator: ",").map { name in
                 guard let section = Section(rawValue: String(name)) else {
                     throw ValidationError(
-                        "unknown section \"\(name)\": expected v1, v2, burst, start, lookups, console or delivery.")
+                        """
+                        unknown section "\(name)": expected v1, v2, burst, start, lookups, console, delivery or \
+                        reports.
+                        """)
                 }
                 return section
             })
@@ -121,6 +128,9 @@ struct ReceiverBenchmark: AsyncParsableCommand {
                 try await DeliveryRun(settings: settings).measure(&samples)
             }
         }
+        if sections.contains(.reports) {
+            try await ReportsRun(settings: settings, events: events, runs: runs).measure(&samples)
+        }
         let report = Report(samples: samples, runs: runs, connections: connections, rows: rows)
         print(report.description)
         if let json { try report.json().write(to: URL(fileURLWithPath: json)) }
@@ -129,7 +139,7 @@ struct ReceiverBenchmark: AsyncParsableCommand {
 }
 
 enum Section: String, CaseIterable {
-    case v1, v2, burst, start, lookups, console, delivery
+    case v1, v2, burst, start, lookups, console, delivery, reports
 }
 
 /// The settings that all runs share.

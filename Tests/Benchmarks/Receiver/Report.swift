@@ -28,7 +28,7 @@ struct Report: CustomStringConvertible {
                     atLeast: true),
                 figure("start to first 200, database up (ms)", "start.external", 300),
                 figure("start to first 200, private database (ms)", "start.embedded", 300),
-            ].compactMap(\.self) + lookupRatios + consoleRatios + deliveryRatios
+            ].compactMap(\.self) + lookupRatios + consoleRatios + deliveryRatios + storeReportRatios
     }
 
     private func ratios(of format: Format) -> [Ratio] {
@@ -95,7 +95,7 @@ struct Report: CustomStringConvertible {
                 line("  floor: one commit", "\(name).commit"),
             ].compactMap(\.self)
         }
-        lines += lookupLines + consoleLines + deliveryLines + burstLines + startLines
+        lines += lookupLines + consoleLines + deliveryLines + storeReportLines + burstLines + startLines
         if !Instructions.isPossible { lines.append("instructions: not supported by this machine") }
         lines.append("")
         for ratio in ratios {
