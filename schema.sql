@@ -8238,12 +8238,12 @@ with asked as (
       failed.product_id, analyst.country(bought.storefront), 'billing_retry', failed.transaction_id, retry.starts_at,
       least(
         retry.ends_at,
-        -- The store gives up, or the customer switches auto-renewal off.
+        -- The store gives up, or the customer switches auto-renewal off, after which version 1 says nothing of a retry.
         (
           select min((renewal ->> 'statedAt')::timestamptz)
           from jsonb_array_elements(subscription.facts::jsonb -> 'renewals') as renewal
           where (renewal ->> 'statedAt')::timestamptz > failed.due_at
-            and not (renewal #> '{fact,isInBillingRetryPeriod}')::boolean
+            and not coalesce(renewal #> '{fact,isInBillingRetryPeriod}', renewal #> '{fact,autoRenewStatus}')::boolean
         )
       )
     from analyst.billing_retries_detail as failed
@@ -8510,11 +8510,20 @@ with asked as (
   group by number
   having bool_or(our_units + by = reported_units)
 ), balanced as materialized (
+  -- The subscriptions of all states agree.
   select product_id, country, day
   from different
   where report = 'apple_subscription'
   group by product_id, country, day
   having sum(excess) = 0
+), scattered as materialized (
+  -- The same if version 1 or a receipt alone reported some, without a country.
+  select product_id, day
+  from different
+  where report = 'apple_subscription'
+  group by product_id, day
+  having sum(excess) = 0
+    and bool_or(country is null)
 ), behind as materialized (
   select number, array_agg(transaction_id order by transaction_id) as purchases
   from (
@@ -8566,6 +8575,7 @@ select
         when shifted.number is not null then 'time_of_day'
         when balanced.day is not null then 'other_state'
         when incomplete.day is not null then 'unknown_country'
+        when scattered.day is not null then 'other_state'
         when paired.is_elsewhere then 'other_country'
         when restated.number is not null then 'restated'
         else 'unexplained'
@@ -8597,6 +8607,10 @@ left join balanced
   and balanced.product_id = different.product_id
   and balanced.country is not distinct from different.country
   and balanced.day = different.day
+left join scattered
+  on different.report = 'apple_subscription'
+  and scattered.product_id = different.product_id
+  and scattered.day = different.day
 left join settled
   on settled.report = different.report
   and settled.event = different.event
