@@ -255,11 +255,13 @@ struct SimulateCommandTests {
     }
 
     @Test("without a server the exit status is 69")
-    func noServer() throws {
+    func noServer() async throws {
         let arguments = ["--subscriptions", "1"]
 
-        let posted = try ServerProcess.simulate(arguments + ["--url", "http://127.0.0.1:9/"])
-        let asked = try ServerProcess.simulate(arguments + ["--compare", "http://127.0.0.1:9"])
+        // Each tries for some seconds.
+        async let posting = ServerProcess.simulate(arguments + ["--url", "http://127.0.0.1:9/"])
+        async let asking = ServerProcess.simulate(arguments + ["--compare", "http://127.0.0.1:9"])
+        let (posted, asked) = try await (posting, asking)
 
         #expect(posted.status == 69)
         #expect(posted.error.hasSuffix("store-simulator: no answer from http://127.0.0.1:9/\n"))
