@@ -191,6 +191,24 @@ struct ConsolePageTests {
         }
     }
 
+    @Test("a time that nobody chose stays out of its field, so that filling in the other one asks about one time")
+    func emptyClock() async throws {
+        try await CustomerRoutesTests.withCustomers { server in
+            let (browser, cookie) = try await server.session()
+            func field(_ query: String) async throws -> String? {
+                let page = try await browser.get(
+                    "/console/customers/10?as=subscription&\(Self.stream)\(query)", cookie: cookie)
+                return page.body.firstMatch(of: /<input name="at" type="text" ([^>]*) autocomplete/).map {
+                    String($0.1)
+                }
+            }
+
+            #expect(try await field("") == #"placeholder="now" value="""#)
+            #expect(try await field("&knownAt=2019-11-01") == #"placeholder="the same time" value="""#)
+            #expect(try await field("&at=2019-11-02") == #"placeholder="now" value="2019-11-02 00:00:00""#)
+        }
+    }
+
     @Test("tables contain only what was known then, and links lead to the same two times")
     func knownTables() async throws {
         try await CustomerRoutesTests.withCustomers { server in

@@ -27,15 +27,18 @@ struct ClocksForm {
             for pair in address.query where !["at", "knownAt", "csv", "skip"].contains(pair.name) {
                 html.hidden(pair.name, pair.value)
             }
-            for (name, label, value) in [
-                ("at", "True at (UTC)", at), ("knownAt", "As known at (UTC)", knownAt),
+            // A time that nobody chose stays out of its field: it would be sent with the other one, as if it were chosen.
+            let isChosen = address.query.contains { $0.name == "at" }
+            for (name, label, value, placeholder) in [
+                ("at", "True at (UTC)", isChosen ? at : nil, knownAt == nil ? "now" : "the same time"),
+                ("knownAt", "As known at (UTC)", knownAt, "now"),
             ] {
                 html.element("label") { html in
                     html.text(label)
                     html.void(
                         "input",
                         [
-                            .text(.name, name), .text(.type, "text"), .text(.placeholder, "now"),
+                            .text(.name, name), .text(.type, "text"), .text(.placeholder, placeholder),
                             .text(.value, value.map(\.shortText) ?? ""), .text(.autocomplete, "off"),
                         ])
                 }
