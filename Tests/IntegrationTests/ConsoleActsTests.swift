@@ -105,6 +105,7 @@ struct ConsoleActsTests {
             let (preview, done) = try await Self.act(act.fields, browser, cookie)
             let sent = store.requests.filter { $0.hasPrefix("POST") }
             let page = try await browser.get("/console/subscriptions/token-1?\(Self.google)", cookie: cookie)
+            let next = try await browser.get(try #require(done?.location), cookie: cookie)
             let events = try await server.sql(
                 """
                 select concat_ws(' ', kind, facts #>> '{write,reason}', facts #>> '{write,answer,result}')
@@ -120,6 +121,8 @@ struct ConsoleActsTests {
             #expect(store.bodies.last == act.body)
             #expect(events == ["write_request case 1", "write_answer case 1 accepted"])
             #expect(page.body.contains(": made"), "\(page.body)")
+            #expect(next.body.contains(/role="status">[^<]*: made\.</), "\(next.body)")
+            #expect(!page.body.contains(#"role="status""#))
             #expect(problem == nil)
         }
     }

@@ -93,6 +93,36 @@ struct ConsoleGrantTests {
         }
     }
 
+    @Test("the page after an act shows what was done, and says so once")
+    func done() async throws {
+        try await Self.withCustomer { _, browser, cookie in
+            let path = "/console/customers/u-1/grants"
+            let page = try await browser.get(Self.page, cookie: cookie)
+            let given = try await browser.post(
+                path,
+                try Self.fields(
+                    page,
+                    [
+                        ("do", "give-now"), ("entitlement", "plus"), ("length", "10"), ("reason", "case 1"),
+                        ("grant", "g-1"),
+                    ]
+                ), cookie: cookie)
+            // Nothing waits for the projector in between: the redirect has.
+            let shown = try await browser.get(try #require(given.location), cookie: cookie)
+            let revoked = try await browser.post(
+                path, try Self.fields(page, [("do", "revoke-now"), ("grant", "g-1"), ("reason", "case 2")]),
+                cookie: cookie)
+            let last = try await browser.get(try #require(revoked.location), cookie: cookie)
+            let waits = try await browser.get("\(Self.page)&done=given&grant=g-9", cookie: cookie)
+
+            #expect(shown.body.contains("Done: plus is given until 18 Nov 2019 08:14 UTC."), "\(shown.body)")
+            #expect(shown.body.contains("was given by hand") && !shown.body.contains("done=given"), "\(shown.body)")
+            #expect(last.body.contains("Done: plus is taken back."), "\(last.body)")
+            #expect(waits.body.contains("Done; it will be shown here in a moment"), "\(waits.body)")
+            #expect(!page.body.contains(#"role="status""#), "\(page.body)")
+        }
+    }
+
     @Test("a reader sees what was given, without forms, and cannot send one")
     func reader() async throws {
         try await Self.withCustomer(.link) { server, browser, cookie in

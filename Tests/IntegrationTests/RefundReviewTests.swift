@@ -358,6 +358,7 @@ struct RefundReviewTests {
             let before = try await bundle.state()
             let stated = try await browser.post(
                 "/console/refunds/GPA.1", answer + [("do", "answer-now")], cookie: cookie)
+            let next = try await browser.get(try #require(stated.location), cookie: cookie)
             let noted = try await Self.writes(bundle)
             let waiting = try await bundle.server.backend.get(Self.order)
             _ = try await bundle.round()
@@ -374,6 +375,8 @@ struct RefundReviewTests {
             #expect(preview.status == 200 && preview.body.contains("You prefer: no refund."), "\(preview.body)")
             #expect(before == "waiting")
             #expect(stated.status == 303, "\(stated.body)")
+            #expect(
+                next.body.contains("Done: the answer is recorded, and is sent to Google in a moment."), "\(next.body)")
             #expect(bundle.told == [Self.told])
             #expect(again.status == 409 && again.body.contains("Google has accepted another answer"), "\(again.body)")
             #expect(last.body.contains("accepted by Google"), "\(last.body)")

@@ -7,6 +7,8 @@ package protocol ConsolePage: Sendable {
     var title: String { get }
     /// The id that the page is about, beside the title; nil if it is about none.
     var subject: String? { get }
+    /// What the form that led here has done, in a sentence; nil if no form did.
+    var done: String? { get }
     /// The name of the link in the navigation that leads to the page; nil if none does.
     var section: ConsoleSection? { get }
     /// All tables of the page.
@@ -17,6 +19,7 @@ package protocol ConsolePage: Sendable {
 
 extension ConsolePage {
     package var subject: String? { nil }
+    package var done: String? { nil }
 }
 
 package enum ConsoleSection: String, Sendable, CaseIterable {

@@ -20,6 +20,9 @@ extension PageFrame {
                             html.text(" ")
                             html.element("code", [.text(.copy, "Copy the id")], text: subject)
                         }
+                        if let done = page.done {
+                            html.element("p", [.class("note"), .text(.role, "status")], text: done)
+                        }
                         writeStop(to: &html)
                         page.write(in: self, to: &html)
                     }

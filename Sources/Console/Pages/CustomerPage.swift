@@ -35,6 +35,7 @@ package struct CustomerPage: ConsolePage {
     package let span: TimelineSpan
     /// The page with the parameters that the request had.
     package let address: Address
+    package var done: String?
 
     package init(
         id: String, customer: ExplainedCustomer, ties: [CustomerReader.Tie], tiesSQL: [ReadableSQL],

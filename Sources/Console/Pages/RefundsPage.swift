@@ -70,6 +70,8 @@ package struct RefundPage: ConsolePage {
     /// Whether the server has what it takes to answer the store.
     package let canBeAnswered: Bool
     package let address: Address
+    /// Whether a form that stated an answer led here.
+    package var followsAct = false
 
     package init(request: RefundRequest, at: Instant, canBeAnswered: Bool, address: Address) {
         self.request = request
@@ -78,6 +80,14 @@ package struct RefundPage: ConsolePage {
         self.address = address
     }
 
+    package var done: String? {
+        guard followsAct, let answer = request.answer else { return nil }
+        guard answer.content != nil else {
+            return "Done: it is recorded that the customer has not consented, so \(request.store.name) is told nothing."
+        }
+        return answer.state == .pending
+            ? "Done: the answer is recorded, and is sent to \(request.store.name) in a moment." : "Done."
+    }
     package var title: String { "Refund request about \(request.purchase.transactionId)" }
     package var section: ConsoleSection? { .refunds }
     package var tables: [ConsoleTable] { [] }

@@ -25,6 +25,8 @@ package struct SubscriptionPage: ConsolePage {
     package let knownAt: Instant?
     package let span: TimelineSpan
     package let address: Address
+    /// Whether a form that asked the store led here.
+    package var followsAct = false
 
     package init(
         app: String, subscription: Subscription, known: SubscriptionReader.Known, checks: SubscriptionChecks?,
@@ -53,6 +55,10 @@ package struct SubscriptionPage: ConsolePage {
     package var title: String { "Subscription" }
     package var subject: String? { subscription.originalTransactionId }
     package var section: ConsoleSection? { nil }
+    package var done: String? {
+        guard followsAct, let asked = writes.last?.write else { return nil }
+        return "\(asked.change.words): \(asked.answerWords)."
+    }
     private var stream: String? { address.query.first { $0.name == "stream" }?.value }
 
     package var tables: [ConsoleTable] {

@@ -90,7 +90,7 @@ extension ConsoleRoutes {
                 .unprocessableContent, "Not done", "The form differs from the one that was shown. Open the page again.",
                 choices: [("The subscription", own)])
         // The page shows the answer, or that there is none yet: unknown is not done.
-        case .asked, .underWay: return ConsoleResponse.seeOther(own.text)
+        case .asked, .underWay: return ConsoleResponse.seeOther(own.with("done", "asked").text)
         }
     }
 }

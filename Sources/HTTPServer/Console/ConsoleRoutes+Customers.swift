@@ -31,7 +31,7 @@ extension ConsoleRoutes {
         let joined = try await joined(customer, knownAt: knownAt, unstated, &statements, visit)
         let today = at == visit.now ? nil : Self.found(known.customerToday(at: visit.now))?.customer
         let (ties, tiesSQL) = try await tied
-        return .page(
+        var page =
             CustomerPage(
                 id: id, customer: customer, ties: ties, tiesSQL: tiesSQL, lines: explained?.lines ?? [],
                 today: today == customer.customer ? nil : today,
@@ -43,7 +43,26 @@ extension ConsoleRoutes {
                 knownHead: knownHead, events: events, refunds: try await refunds(of: customer, events, stream, joined),
                 names: try await productNames,
                 joined: joined,
-                span: try Self.span(visit), address: visit.address))
+                span: try Self.span(visit), address: visit.address)
+        page.done = try Self.done(visit, customer)
+        return .page(page)
+    }
+
+    /// What the form that led to the page of a customer has done.
+    private static func done(_ visit: ConsoleRequest, _ customer: ExplainedCustomer) throws -> String? {
+        guard let what = try visit.query.text("done"), let id = try visit.query.text("grant") else { return nil }
+        let statement = customer.lines.flatMap { $0.subscription.transactions }.compactMap {
+            GrantStatement(of: $0.transaction)
+        }.first { $0.id == id }
+        let isRevoked = statement?.isRevocation == true
+        switch (what, statement) {
+        case ("given", let statement?) where !isRevoked:
+            let end = statement.until.map { "until \($0.longText) UTC" } ?? "without an end"
+            return "Done: \(statement.entitlement) is given \(end)."
+        case ("revoked", let statement?) where isRevoked: return "Done: \(statement.entitlement) is taken back."
+        case ("given", nil), ("revoked", _): return "Done; it will be shown here in a moment: open the page again."
+        default: return nil
+        }
     }
 
     /// What the stores asked about refunds of a customer's purchases, in a joined app as well. Only what was refunded or
@@ -204,14 +223,16 @@ extension ConsoleRoutes {
         async let events = reader.events(Array(stored.facts.positions), in: stream)
         let explained = Self.explained(try await answer, at: at)
         let explanations = try await explanations(of: explained?.entitlements(by: id) ?? [], explained)
-        return .page(
+        var page =
             SubscriptionPage(
                 app: stream.app, subscription: stored.subscription, known: try await known(stored, key, knownAt),
                 checks: try await found.first?.checks, writes: try await found.first?.writes ?? [],
                 stores: acts.stores?.stores(of: key.app) ?? [], customer: explained?.customer,
                 explanations: explanations, events: try await events,
                 names: try await reader.productNames(of: [stream.app]), at: at, knownAt: knownAt,
-                span: try Self.span(visit), address: visit.address))
+                span: try Self.span(visit), address: visit.address)
+        page.followsAct = try visit.query.text("done") == "asked"
+        return .page(page)
     }
 
     /// The subscription by what was known at an instant, without any fact if nothing was; as it is if the instant is nil.

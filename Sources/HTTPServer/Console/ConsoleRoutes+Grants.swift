@@ -43,8 +43,8 @@ extension ConsoleRoutes {
             entitlement: try form.text("entitlement")?.trimmed ?? "", from: from, until: until,
             reason: try form.text("reason")?.trimmed ?? "", by: visit.session.actor)
         if try form.text("do") == "give-now" {
-            return try response(
-                to: try await grants.give(grant, source: .operator, in: key, receivedAt: visit.now), id, visit)
+            let outcome = try await grants.give(grant, source: .operator, in: key, receivedAt: visit.now)
+            return try await response(to: outcome, "given", grant.id, of: id, in: key, visit)
         }
         guard try await grants.isGiven(grant.entitlement, by: key.app) else { throw Self.unknownEntitlement }
         let reference = CustomerReader.Reference(
@@ -97,10 +97,10 @@ extension ConsoleRoutes {
         guard let standing = try await grants.standing(grant, in: key)?.grant, standing.customerId == ByteString(id)
         else { throw Self.unknownGrant }
         if try form.text("do") == "revoke-now" {
-            return try response(
-                to: try await grants.revoke(
-                    grant, of: id, reason: reason, by: visit.session.actor, source: .operator, in: key,
-                    receivedAt: visit.now), id, visit)
+            let outcome = try await grants.revoke(
+                grant, of: id, reason: reason, by: visit.session.actor, source: .operator, in: key,
+                receivedAt: visit.now)
+            return try await response(to: outcome, "revoked", grant, of: id, in: key, visit)
         }
         let end = standing.until.map { "until \($0.longText) UTC" } ?? "without an end"
         return ConsoleResponse.html(
@@ -117,13 +117,20 @@ extension ConsoleRoutes {
                     back: visit.frame.customer(id, kind: CustomerKey.Kind.link.rawValue))))
     }
 
+    /// Shows the customer after a grant was stated.
+    ///
+    /// - Parameter done: What was done with it: `given` or `revoked`.
     private func response(
-        to outcome: GrantService.Outcome, _ id: String, _ visit: ConsoleRequest
-    ) throws(ConsoleProblem) -> Response {
+        to outcome: GrantService.Outcome, _ done: String, _ grant: String, of id: String, in key: StreamKey,
+        _ visit: ConsoleRequest
+    ) async throws -> Response {
         switch outcome {
         case .stated(let position, _):
             logger.info("grant stored", metadata: ["event.position": "\(position)"])
-            return ConsoleResponse.seeOther(visit.frame.customer(id, kind: CustomerKey.Kind.link.rawValue).text)
+            // It is done, even if the projections cannot be read now: the page says what it knows.
+            _ = try? await log.isProjected(position, of: key, wait: Limits.projectionWaitMax)
+            let page = visit.frame.customer(id, kind: CustomerKey.Kind.link.rawValue)
+            return ConsoleResponse.seeOther(page.with("done", done).with("grant", grant).text)
         case .otherCustomer: throw ConsoleProblem(.conflict, "Not done", "The grant is one of another customer.")
         case .unknownEntitlement: throw Self.unknownEntitlement
         case .unknownGrant: throw Self.unknownGrant

@@ -33,11 +33,11 @@ extension ConsoleRoutes {
     func refundRequest(_ visit: ConsoleRequest, id: String) async throws -> Outcome {
         let (_, key) = try visit.someStreamKey()
         let found = try await request(id, store: visit.query.text("store"), key)
-        return .page(
-            RefundPage(
-                request: found, at: visit.now,
-                canBeAnswered: acts.refunds != nil
-                    && acts.refundApps.answerable.contains(key.app), address: visit.address))
+        var page = RefundPage(
+            request: found, at: visit.now,
+            canBeAnswered: acts.refunds != nil && acts.refundApps.answerable.contains(key.app), address: visit.address)
+        page.followsAct = try visit.query.text("done") == "answered"
+        return .page(page)
     }
 
     /// Shows what an answer would say, or states it if it was shown.
@@ -69,7 +69,7 @@ extension ConsoleRoutes {
             logger.info(
                 "answer to refund request stated",
                 metadata: ["stream.app": "\(key.app)", "console.token": "\(session.tokenId)"])
-            return ConsoleResponse.seeOther(own.text)
+            return ConsoleResponse.seeOther(own.with("done", "answered").text)
         }
     }
 

@@ -82,7 +82,8 @@ package struct ConsoleRoutes: Sendable {
             await posting(request) { session in try await findOrder(request, session) }
         }
         get(
-            "/console/customers/:id", routes, keeping: ["as", "at", "knownAt", "from", "to", "span", "entitlement"]
+            "/console/customers/:id", routes, keeping: ["as", "at", "knownAt", "from", "to", "span", "entitlement"],
+            once: ["done", "grant"]
         ) {
             Address("customers", try Self.id("id", $0))
         } page: { visit, context in
@@ -94,7 +95,7 @@ package struct ConsoleRoutes: Sendable {
             }
         }
         get(
-            "/console/subscriptions/:id", routes, keeping: ["at", "knownAt", "from", "to", "span"]
+            "/console/subscriptions/:id", routes, keeping: ["at", "knownAt", "from", "to", "span"], once: ["done"]
         ) {
             Address("subscriptions", try Self.id("id", $0))
         } page: { visit, context in
@@ -143,7 +144,7 @@ package struct ConsoleRoutes: Sendable {
         } page: { visit, _ in
             try await refundRequests(visit)
         }
-        get("/console/refunds/:id", routes, keeping: ["store"]) {
+        get("/console/refunds/:id", routes, keeping: ["store"], once: ["done"]) {
             Address("refunds", try Self.id("id", $0))
         } page: { visit, context in
             try await refundRequest(visit, id: try Self.id("id", context))
@@ -203,16 +204,18 @@ package struct ConsoleRoutes: Sendable {
 
     /// Adds a page that is read with a session.
     ///
-    /// - Parameter names: The parameters that belong to the page's address, besides the stream.
+    /// - Parameters:
+    ///   - names: The parameters that belong to the page's address, besides the stream.
+    ///   - once: Those that say what led to the page, and are in none of its links.
     private func get(
-        _ path: RouterPath, _ routes: PrivateRoutes, keeping names: [String] = [],
+        _ path: RouterPath, _ routes: PrivateRoutes, keeping names: [String] = [], once: [String] = [],
         address: @escaping @Sendable (BasicRequestContext) throws -> Address,
         page: @escaping @Sendable (ConsoleRequest, BasicRequestContext) async throws -> Outcome
     ) {
         routes.console.get(path) { request, context in
             await answering {
                 guard let session = try await gate.session(of: request) else { return Self.login(for: request) }
-                return try await show(request, context, session, names, address) { visit in
+                return try await show(request, context, session, (names, once), address) { visit in
                     try await page(visit, context)
                 }
             }
@@ -220,17 +223,18 @@ package struct ConsoleRoutes: Sendable {
     }
 
     private func show(
-        _ request: Request, _ context: BasicRequestContext, _ session: ConsoleSession, _ names: [String],
-        _ address: (BasicRequestContext) throws -> Address, _ page: (ConsoleRequest) async throws -> Outcome
+        _ request: Request, _ context: BasicRequestContext, _ session: ConsoleSession,
+        _ names: (kept: [String], once: [String]), _ address: (BasicRequestContext) throws -> Address,
+        _ page: (ConsoleRequest) async throws -> Outcome
     ) async throws -> Response {
         let base = try address(context)
         let query = ConsoleQuery(request)
         let visit = try await visit(
-            query, session, address: query.address(base, keeping: ["stream", "skip"] + names),
+            query, session, address: query.address(base, keeping: ["stream", "skip"] + names.kept),
             preferences: ConsolePreferences(ConsoleGate.cookie(ConsolePreferences.cookie, of: request)))
         do {
             let outcome = try await page(visit)
-            try query.refuseOthers(than: names + ["stream", "skip", "csv"])
+            try query.refuseOthers(than: names.kept + ["stream", "skip", "csv"] + names.once)
             switch outcome {
             case .seeOther(let address): return ConsoleResponse.seeOther(address.text)
             case .page(let page):
