@@ -123,6 +123,19 @@ struct ConsoleGrantTests {
         }
     }
 
+    @Test("the page of somebody whom no backend knows says who can link the id, and has no form")
+    func notLinked() async throws {
+        try await Self.withCustomer { server, browser, cookie in
+            _ = try await server.apple.post(try V1Body(number: 2).bytes)
+            try await server.isFolded()
+            let page = try await browser.get(
+                "/console/customers/2000000000000002?stream=production%3Acom.example.magazine", cookie: cookie)
+
+            #expect(page.status == 200 && !page.body.contains("Give access…"), "\(page.body)")
+            #expect(page.body.contains("The backend links it by PUT /customers/{customerId}/links"), "\(page.body)")
+        }
+    }
+
     @Test("a reader sees what was given, without forms, and cannot send one")
     func reader() async throws {
         try await Self.withCustomer(.link) { server, browser, cookie in

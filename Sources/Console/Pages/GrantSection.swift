@@ -73,7 +73,9 @@ struct GrantSection: Sendable {
         guard let customerId else {
             html.element(
                 "p", [.class("muted")],
-                text: "Access can be given to customers of your backend: link this id to one first.")
+                text: "Access is given to a customer of your backend, and none is linked to this id. "
+                    + "The backend links it by PUT /customers/{customerId}/links, which its developers know; "
+                    + "see “Customers” in the article “HTTP API”. The form appears here then.")
             return
         }
         frame.form(Address("customers", customerId, "grants"), to: &html) { html in
