@@ -379,12 +379,13 @@ struct RefundReviewTests {
                 next.body.contains("Done: the answer is recorded, and is sent to Google in a moment."), "\(next.body)")
             #expect(bundle.told == [Self.told])
             #expect(again.status == 409 && again.body.contains("Google has accepted another answer"), "\(again.body)")
-            #expect(last.body.contains("accepted by Google"), "\(last.body)")
+            #expect(last.body.contains("Answer: Google has our answer: no refund preferred"), "\(last.body)")
             // What was sent stands with the purchase, in its environment.
             let subscription = try await browser.get(
                 "/console/subscriptions/token-1?stream=production%3Acom.example.play", cookie: cookie)
             #expect(
-                subscription.body.contains("Answer about a refund of GPA.1: no refund</strong>: accepted by the store"),
+                subscription.body.contains(
+                    "Answer about a refund of GPA.1: no refund</strong>: the store has the answer"),
                 "\(subscription.body)")
             // The person who answered, once it is sent.
             #expect(noted.isEmpty, "\(noted)")

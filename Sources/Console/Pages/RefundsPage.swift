@@ -182,7 +182,8 @@ extension RefundRequest {
         case .waiting: "waiting"
         case .unanswered: "none in time"
         case .pending: "not sent yet"
-        case .accepted: "accepted by \(store.name)"
+        case .accepted:
+            "\(store.name) has our answer" + (answer?.content.map { ": \($0.preferenceWords) preferred" } ?? "")
         case .refused: "refused: \(answer?.problem ?? "")"
         case .late: "too late"
         case .noConsent: "no consent: nothing is sent"
@@ -216,6 +217,8 @@ extension RefundRequest.Answer {
 }
 
 extension ConsumptionAnswer {
+    fileprivate var preferenceWords: String { preference?.words ?? "nothing" }
+
     /// A sentence each.
     package var words: [String] {
         [

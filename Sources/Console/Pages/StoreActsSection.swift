@@ -146,7 +146,7 @@ extension StoreWrite {
                 ? "stated; no answer of the store yet" : "no answer yet, so the store may or may not have made it"
         }
         switch answer.result {
-        case .accepted where change.action == .answerRefund: return "accepted by the store"
+        case .accepted where change.action == .answerRefund: return "the store has the answer"
         case .accepted:
             return "made" + (answer.effectiveDate.map { ", access until \($0.longText)" } ?? "")
         case .refused:
