@@ -194,6 +194,8 @@ package enum Limits {
     static let consoleReasonBytesMax = 500
     /// Refund requests of a stream on a page.
     static let consoleRefundsMax = 200
+    /// Streams in which the page of refund requests looks for some that wait. Each is a look-up of milliseconds.
+    static let consoleRefundStreamsMax = 50
     /// Longest parameter of a page. Ids of customers have at most 256 bytes; a page to return to is longer.
     static let consoleTextBytesMax = 4096
     /// Pause after a failed login. A token has 256 random bits, so this is against scripts that fill the log.

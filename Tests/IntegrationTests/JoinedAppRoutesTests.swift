@@ -57,7 +57,19 @@ struct JoinedAppRoutesTests {
             let page = try await browser.get(
                 "/console/customers/u-1?as=link&stream=production%3Acom.example.magazine", cookie: cookie)
 
+            let list = try await browser.get(
+                "/console/refunds?stream=production%3Acom.example.magazine", cookie: cookie)
+
             #expect(pushed.status == 200, "\(pushed.body)")
+            // The page of one app does not say that nothing waits while another app's store does.
+            #expect(
+                list.body.contains("No store waits for an answer about production · com.example.magazine."),
+                "\(list.body)")
+            #expect(
+                list.body.contains(
+                    #"awaited in <a href="/console/refunds?stream=production%3Acom.example.play">production · com"#),
+                "\(list.body)")
+            #expect(list.body.matches(of: /as well: 1, the nearest until/).count == 1, "\(list.body)")
             #expect(page.body.contains("Refund requests"), "\(page.body)")
             #expect(
                 page.body.contains("/console/refunds/GPA.1?stream=production%3Acom.example.play&amp;store=google"),

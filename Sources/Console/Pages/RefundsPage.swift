@@ -4,12 +4,32 @@ import Subscriptions
 
 /// What the stores ask about refunds, with deadlines, answers and decisions: those that wait first.
 package struct RefundsPage: ConsolePage {
+    /// Those of the chosen stream.
     package let requests: [RefundRequest]
+    /// The other streams in which a store waits for an answer.
+    package let elsewhere: [Elsewhere]
     package let at: Instant
     package let address: Address
 
-    package init(requests: [RefundRequest], at: Instant, address: Address) {
+    package struct Elsewhere: Sendable {
+        let stream: StreamState
+        let requests: Int
+        /// The nearest one.
+        let deadline: Instant
+
+        /// - Parameter requests: Those of the stream. Nil if no store waits for an answer to one.
+        package init?(_ stream: StreamState, _ requests: [RefundRequest], at now: Instant) {
+            let open = requests.filter { $0.awaitsAnswer(at: now) }
+            guard let deadline = open.map(\.deadline).min() else { return nil }
+            self.stream = stream
+            self.requests = open.count
+            self.deadline = deadline
+        }
+    }
+
+    package init(requests: [RefundRequest], elsewhere: [Elsewhere] = [], at: Instant, address: Address) {
         self.requests = requests
+        self.elsewhere = elsewhere.sorted { $0.deadline < $1.deadline }
         self.at = at
         self.address = address
     }
@@ -17,6 +37,7 @@ package struct RefundsPage: ConsolePage {
     package var title: String { "Refund requests" }
     package var section: ConsoleSection? { .refunds }
     private var stream: String? { address.query.first { $0.name == "stream" }?.value }
+    private var streamWords: String? { stream?.replacing(":", with: " · ", maxReplacements: 1) }
 
     package var tables: [ConsoleTable] {
         let open = requests.filter { $0.awaitsAnswer(at: at) }.sorted { $0.deadline < $1.deadline }
@@ -24,7 +45,7 @@ package struct RefundsPage: ConsolePage {
         return [
             .refunds(
                 open, name: "open", caption: "Waiting for an answer", at: at, stream: { _ in stream },
-                empty: "No store waits for an answer."),
+                empty: "No store waits for an answer\(streamWords.map { " about \($0)" } ?? "")."),
             .refunds(
                 others, name: "past", caption: "Answered, decided or too late", at: at, stream: { _ in stream },
                 empty: "None. Apple asks with CONSUMPTION_REQUEST, Google with PENDING_REFUND_REVIEW about chargebacks."
@@ -33,6 +54,17 @@ package struct RefundsPage: ConsolePage {
     }
 
     package func write(in frame: PageFrame, to html: inout HTMLWriter) {
+        for other in elsewhere {
+            html.element("p", [.class("note")]) { html in
+                html.text("Answers are awaited in ")
+                html.link(
+                    "\(other.stream.environment) · \(other.stream.app)",
+                    Address("refunds").with("stream", other.stream.text))
+                html.text(" as well: \(Int64(other.requests).grouped), the nearest until ")
+                html.time(other.deadline, from: frame.now)
+                html.text(".")
+            }
+        }
         for table in tables { table.write(on: address, to: &html) }
     }
 }

@@ -5,14 +5,31 @@ import Hummingbird
 import Subscriptions
 
 extension ConsoleRoutes {
-    /// The requests of the chosen stream; of production, also Google's, which are in a stream of their own.
+    /// The requests of the chosen stream, and how many wait in others.
     func refundRequests(_ visit: ConsoleRequest) async throws -> Outcome {
-        let (_, key) = try visit.someStreamKey()
+        let (chosen, key) = try visit.someStreamKey()
+        let requests = try await latestRequests(key)
+        var elsewhere: [RefundsPage.Elsewhere] = []
+        for stream in visit.streams.prefix(Limits.consoleRefundStreamsMax) where stream != chosen {
+            // Google's requests are shown with those of production.
+            let isShown =
+                stream.environment == Environment.unknown.rawValue
+                && visit.streams.contains { $0.app == stream.app && $0.environment == Environment.production.rawValue }
+            guard !isShown, let environment = Environment(rawValue: stream.environment) else { continue }
+            let others = try await latestRequests(StreamKey(app: stream.app, environment: environment))
+            if let waits = RefundsPage.Elsewhere(stream, others, at: visit.now) { elsewhere.append(waits) }
+        }
+        return .page(
+            RefundsPage(requests: requests, elsewhere: elsewhere, at: visit.now, address: visit.address))
+    }
+
+    /// The latest requests of a stream; of production, also Google's, which are in a stream of their own.
+    private func latestRequests(_ key: StreamKey) async throws -> [RefundRequest] {
         var requests: [RefundRequest] = []
         for stream in Self.streams(of: key) {
             requests += try await refunds.latest(in: stream, limit: Limits.consoleRefundsMax)
         }
-        return .page(RefundsPage(requests: requests, at: visit.now, address: visit.address))
+        return requests
     }
 
     /// Where the requests about an app in an environment are: Google does not say whether a purchase is a test.
