@@ -1,3 +1,4 @@
+import Encoding
 import EventLog
 import Foundation
 import PlayStore
@@ -395,6 +396,30 @@ struct RefundReviewTests {
             #expect(last.body.contains("Stated by test (token "), "\(last.body)")
             let writes = try await Self.writes(bundle)
             #expect(writes.count == 2 && writes.allSatisfy { $0.contains("(token ") }, "\(writes)")
+        }
+    }
+
+    @Test("the page of a customer as known at an earlier time has no answer that came later, and no later question")
+    func knownAt() async throws {
+        try await Self.with { bundle in
+            let before = bundle.clock.now
+            bundle.clock.set(before.advanced(by: .seconds(600)))
+            try await bundle.ask()
+            bundle.clock.set(before.advanced(by: .seconds(1200)))
+            _ = try await bundle.server.owner.put(Self.declining, to: Self.order)
+            _ = try await bundle.round()
+            let (browser, cookie) = try await bundle.server.session()
+            func requests(_ knownAt: Instant?) async throws -> String {
+                let time = knownAt.map { "&knownAt=\($0)" } ?? ""
+                return try await browser.get(
+                    "/console/customers/token-1?stream=production%3Acom.example.play&as=subscription&csv=refunds\(time)",
+                    cookie: cookie
+                ).body
+            }
+
+            #expect(try await requests(nil).contains("Google has our answer: no refund preferred"))
+            #expect(try await requests(before.advanced(by: .seconds(900))).contains(",waiting,"))
+            #expect(try await !requests(before.advanced(by: .seconds(60))).contains("chargeback"))
         }
     }
 

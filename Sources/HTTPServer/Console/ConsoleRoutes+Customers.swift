@@ -40,7 +40,8 @@ extension ConsoleRoutes {
                 },
                 entitlements: entitlements, explanations: unstated.map { $0.stated(by: statements) },
                 unexplained: Array(names.dropFirst(Limits.consoleExplanations)), at: at, knownAt: knownAt,
-                knownHead: knownHead, events: events, refunds: try await refunds(of: customer, events, stream, joined),
+                knownHead: knownHead, events: events,
+                refunds: try await refunds(of: customer, events, stream, joined, knownAt: knownAt),
                 names: try await productNames,
                 joined: joined,
                 span: try Self.span(visit), address: visit.address)
@@ -67,8 +68,11 @@ extension ConsoleRoutes {
 
     /// What the stores asked about refunds of a customer's purchases, in a joined app as well. Only what was refunded or
     /// asked about is looked for, and orders of Google Play, whose notifications name no purchase.
+    ///
+    /// - Parameter knownAt: What was learned later is left out; nil for today's knowledge.
     private func refunds(
-        of customer: ExplainedCustomer, _ events: [StoredEvent], _ stream: StreamState, _ joined: CustomerPage.Joined?
+        of customer: ExplainedCustomer, _ events: [StoredEvent], _ stream: StreamState, _ joined: CustomerPage.Joined?,
+        knownAt: Instant?
     ) async throws -> [RefundRequest] {
         guard let environment = Environment(rawValue: stream.environment) else { return [] }
         func ids(_ subscriptions: [Subscription]) -> [String] {
@@ -87,6 +91,12 @@ extension ConsoleRoutes {
                 found += try await refunds.requests(
                     about: google, in: StreamKey(app: app, environment: .unknown))
             }
+        }
+        if let knownAt {
+            let all = events + (joined?.events ?? [])
+            let early = Set(all.filter { $0.receivedAt <= knownAt }.compactMap(\.occurredAt))
+            let late = Set(all.filter { $0.receivedAt > knownAt }.compactMap(\.occurredAt)).subtracting(early)
+            found = found.compactMap { $0.known(at: knownAt, without: late) }
         }
         return found.sorted { $0.receivedAt > $1.receivedAt }
     }

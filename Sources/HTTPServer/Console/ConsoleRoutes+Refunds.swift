@@ -13,8 +13,8 @@ extension ConsoleRoutes {
         for stream in visit.streams.prefix(Limits.consoleRefundStreamsMax) where stream != chosen {
             // Google's requests are shown with those of production.
             let isShown =
-                stream.environment == Environment.unknown.rawValue
-                && visit.streams.contains { $0.app == stream.app && $0.environment == Environment.production.rawValue }
+                stream.environment == "unknown"
+                && visit.streams.contains { $0.app == stream.app && $0.environment == "production" }
             guard !isShown, let environment = Environment(rawValue: stream.environment) else { continue }
             let others = try await latestRequests(StreamKey(app: stream.app, environment: environment))
             if let waits = RefundsPage.Elsewhere(stream, others, at: visit.now) { elsewhere.append(waits) }

@@ -189,7 +189,43 @@ package struct RefundRequest: Sendable, Hashable {
     }
 }
 
+extension RefundRequest.Answer {
+    /// The answer, which had been stated by then, without what came of sending it later.
+    fileprivate func known(at instant: Instant, deadline: Instant) -> Self {
+        let isPast =
+            switch state {
+            case .noConsent: true
+            case .late: deadline <= instant
+            case .pending, .accepted, .refused: askedAt.map { $0 <= instant } ?? true
+            }
+        guard !isPast else { return self }
+        return Self(
+            content: content, author: author, operatorName: operatorName, statedAt: statedAt, state: .pending,
+            attempts: 0, askedAt: nil, problem: nil)
+    }
+}
+
 extension RefundRequest {
+    /// The request by what was known at an instant; nil if the store had not asked by then.
+    ///
+    /// - Parameter late: The times of decisions and reversals whose events were received after the instant.
+    package func known(at instant: Instant, without late: Set<Instant> = []) -> RefundRequest? {
+        guard receivedAt <= instant else { return nil }
+        func isKnown(_ time: Instant) -> Bool { time <= instant && !late.contains(time) }
+        let decision = self.decision.flatMap { decision in
+            isKnown(decision.decidedAt)
+                ? Decision(
+                    isGranted: decision.isGranted, decidedAt: decision.decidedAt,
+                    reversedAt: decision.reversedAt.flatMap { isKnown($0) ? $0 : nil })
+                : nil
+        }
+        let answer = self.answer.flatMap { $0.statedAt <= instant ? $0.known(at: instant, deadline: deadline) : nil }
+        return RefundRequest(
+            stream: stream, store: store, position: position, purchase: purchase, reason: reason, requests: requests,
+            receivedAt: receivedAt, deadline: deadline, pendingRefundToken: pendingRefundToken, decision: decision,
+            answer: answer)
+    }
+
     /// Why the store would refuse an answer; nil if it would not.
     package func problem(of content: ConsumptionAnswer) -> ConsumptionAnswer.Malformed? {
         // The older form of the answer has no percentage, and Google has no rules about the kind of the product.
