@@ -196,10 +196,10 @@ struct ConsoleGrantTests {
         "what cannot be given is refused before it is confirmed",
         arguments: [
             ([("entitlement", "plus"), ("reason", "x")], "Choose how long, or give the end."),
-            ([("entitlement", "plus"), ("length", "10")], "reason must be a line"),
-            ([("length", "10"), ("reason", "x")], "entitlement must be a line"),
-            ([("entitlement", "plus"), ("until", "2019-11-01"), ("reason", "x")], "until must be after from"),
-            ([("entitlement", "plus"), ("until", "soon"), ("reason", "x")], "until must be a time"),
+            ([("entitlement", "plus"), ("length", "10")], "“Reason” must be a line"),
+            ([("length", "10"), ("reason", "x")], "“Entitlement” must be a line"),
+            ([("entitlement", "plus"), ("until", "2019-11-01"), ("reason", "x")], "“Or until” must be after"),
+            ([("entitlement", "plus"), ("until", "soon"), ("reason", "x")], "“Or until” must be a time"),
         ])
     func refused(fields: [(String, String)], says: String) async throws {
         try await Self.withCustomer { _, browser, cookie in
@@ -208,6 +208,7 @@ struct ConsoleGrantTests {
                 "/console/customers/u-1/grants", try Self.fields(page, [("do", "give")] + fields), cookie: cookie)
 
             #expect(sent.status == 400 && sent.body.contains(says), "\(sent.body)")
+            #expect(sent.body.contains(">Back to the page of the form</a>"), "\(sent.body)")
         }
     }
 }

@@ -402,6 +402,33 @@ struct ConsolePageTests {
         }
     }
 
+    @Test("an address that no page has is answered with a page, and not as a program is")
+    func noPage() async throws {
+        try await CustomerRoutesTests.withCustomers { server in
+            let (browser, cookie) = try await server.session()
+            for path in ["nowhere", "customers", "customers/10/nowhere", "customers/10/grants", "a/b/c/d/e"] {
+                let page = try await browser.get("/console/\(path)", cookie: cookie)
+
+                #expect(page.status == 404 || page.status == 405, "\(path) \(page.status)")
+                #expect(page.headers["content-type"] == "text/html; charset=utf-8", "\(path) \(page.body)")
+                #expect(page.body.contains("No such page") && page.body.contains("href=\"/console"), "\(path)")
+            }
+        }
+    }
+
+    @Test("a value that cannot be read is named as its field is, with a link to the page without it")
+    func badTime() async throws {
+        try await CustomerRoutesTests.withCustomers { server in
+            let (browser, cookie) = try await server.session()
+            let page = try await browser.get(
+                "/console/customers/10?as=subscription&\(Self.stream)&at=soon", cookie: cookie)
+
+            #expect(page.status == 400 && page.body.contains("“True at” must be a time"), "\(page.body)")
+            let link = "/console/customers/10?as=subscription&amp;\(Self.stream)"
+            #expect(page.body.contains("<a href=\"\(link)\">The page as it is now</a>"), "\(page.body)")
+        }
+    }
+
     @Test("a position whose event is skipped says why it has no effect")
     func skipped() async throws {
         try await CustomerRoutesTests.withCustomers { server in

@@ -85,14 +85,17 @@ struct ConsoleQuery: Sendable {
     }
 
     /// Accepts ISO 8601, and what the pages write: `2026-10-03 03:44:10`, in UTC; seconds or the time may be missing.
-    func instant(_ name: String) throws(ConsoleProblem) -> Instant? {
+    ///
+    /// - Parameter label: That of the field; nil if the parameter has none.
+    func instant(_ name: String, label: String? = nil) throws(ConsoleProblem) -> Instant? {
         guard let text = try text(name) else { return nil }
         let joined = text.replacing(" ", with: "T")
         for end in ["", "Z", ":00Z"] {
             if let instant = Instant(iso8601: joined + end) { return instant }
         }
         throw ConsoleProblem(
-            .badRequest, "Bad request", "\(name) must be a time such as 2026-10-03 03:44:10, which is read as UTC.")
+            .badRequest, "Bad request",
+            "\(label.map { "“\($0)”" } ?? name) must be a time such as 2026-10-03 03:44:10, which is read as UTC.")
     }
 
     /// A day such as `2026-10-03`.

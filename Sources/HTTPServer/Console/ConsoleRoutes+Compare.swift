@@ -21,7 +21,7 @@ extension ConsoleRoutes {
             request, session, bytesMax: Limits.consoleComparisonBytesMax, at: Address("compare")
         ) { form, visit in
             let (_, key) = try visit.someStreamKey()
-            let at = try form.instant("at") ?? visit.now
+            let at = try form.instant("at", label: "At") ?? visit.now
             let tolerance = try form.number("tolerance").map { Int(min($0, 86_400)) } ?? Self.toleranceDefault
             let text = form.content(file: "file", text: "text")
             guard text.contains(where: { $0 > UInt8(ascii: " ") }) else {

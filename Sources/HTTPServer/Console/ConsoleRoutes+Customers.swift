@@ -112,8 +112,8 @@ extension ConsoleRoutes {
     /// The instant that a page is about, and the one whose knowledge counts; nil for today's. What was known then is
     /// meant to be true then, too, unless both are given.
     private static func clocks(_ visit: ConsoleRequest) throws -> (at: Instant, knownAt: Instant?) {
-        let knownAt = try visit.query.instant("knownAt").flatMap { $0 <= visit.now ? $0 : nil }
-        return (try visit.query.instant("at") ?? knownAt ?? visit.now, knownAt)
+        let knownAt = try visit.query.instant("knownAt", label: "As known at").flatMap { $0 <= visit.now ? $0 : nil }
+        return (try visit.query.instant("at", label: "True at") ?? knownAt ?? visit.now, knownAt)
     }
 
     /// The events about the customer's subscriptions in a stream.

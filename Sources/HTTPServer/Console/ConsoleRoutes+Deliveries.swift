@@ -83,7 +83,9 @@ extension ConsoleRoutes {
                 return try await replay(id, .after(try Self.given("after", form.number("after"))), own)
             case "replay-failed":
                 return try await replay(
-                    id, .failedSince(try Self.given("failedSince", form.instant("failedSince"))), own)
+                    id,
+                    .failedSince(
+                        try Self.given("failedSince", form.instant("failedSince", label: "Given up at or after"))), own)
             default:
                 throw ConsoleProblem(.badRequest, "Bad request", "The page has no form of this name.")
             }

@@ -12,7 +12,8 @@ extension ConsoleRoutes {
         let query = visit.query
         let filter = EventFilter(
             type: try query.text("type"), kind: try query.text("kind"), source: try query.text("source"),
-            receivedFrom: try query.instant("receivedFrom"), receivedUntil: try query.instant("receivedUntil"))
+            receivedFrom: try query.instant("receivedFrom", label: "Received from"),
+            receivedUntil: try query.instant("receivedUntil", label: "Received until"))
         let isFiltered = filter != EventFilter()
         let limit = Limits.consoleRows
         // Without a filter, the first page shows the latest events; with one, the search begins at the first event.

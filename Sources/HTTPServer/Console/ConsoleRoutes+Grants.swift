@@ -27,7 +27,9 @@ extension ConsoleRoutes {
                 default: throw ConsoleProblem(.badRequest, "Bad request", "The page has no form of this name.")
                 }
             } catch let malformed as GrantStatement.Malformed {
-                throw ConsoleProblem(.badRequest, "Not done", "\(malformed).")
+                let label = Self.labels[malformed.field] ?? malformed.field
+                throw ConsoleProblem(
+                    .badRequest, "Not done", "\(label)\(malformed.description.dropFirst(malformed.field.count)).")
             }
         }
     }
@@ -81,7 +83,7 @@ extension ConsoleRoutes {
     private static func until(
         _ form: ConsoleQuery, length: String?, from: Instant
     ) throws(ConsoleProblem) -> Instant? {
-        if let until = try form.instant("until") { return until }
+        if let until = try form.instant("until", label: "Or until") { return until }
         if length == "ever" { return nil }
         guard let days = length.flatMap({ Int($0) }), (1...36_500).contains(days) else {
             throw ConsoleProblem(.badRequest, "Not done", "Choose how long, or give the end.")
@@ -137,6 +139,10 @@ extension ConsoleRoutes {
         }
     }
 
+    /// The fields of the form, as it names them.
+    private static let labels = [
+        "entitlement": "“Entitlement”", "reason": "“Reason”", "until": "“Or until”", "from": "The start",
+    ]
     private static let unknownEntitlement = ConsoleProblem(
         .badRequest, "Not done", "No product of the app gives an entitlement of this name.")
     private static let unknownGrant = ConsoleProblem(.notFound, "Not done", "The customer has no such grant.")

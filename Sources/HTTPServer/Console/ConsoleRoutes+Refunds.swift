@@ -68,7 +68,7 @@ extension ConsoleRoutes {
             let found = try await self.request(id, store: form.text("store"), key)
             let content = try Self.content(form)
             if let problem = content.flatMap(found.problem) {
-                throw ConsoleProblem(.badRequest, "Not done", "\(problem).")
+                throw ConsoleProblem(.badRequest, "Not done", Self.words(problem))
             }
             let own = visit.frame.here(Address("refunds", id)).with("store", found.store.rawValue)
             guard found.awaitsAnswer(at: visit.now) else {
@@ -138,7 +138,21 @@ extension ConsoleRoutes {
                 isSampleProvided: (try? form.text("sample")) == "yes", delivery: delivery, percentage: percentage,
                 preference: (try? form.text("preference")).flatMap(ConsumptionAnswer.RefundPreference.init(rawValue:)))
         } catch {
-            throw ConsoleProblem(.badRequest, "Not done", "\(error).")
+            // How much was used is from 0 to 100 by now.
+            throw ConsoleProblem(
+                .badRequest, "Not done",
+                "“Used, in percent” must be empty or 0 unless the purchase was delivered, and works.")
+        }
+    }
+
+    /// Why the store would refuse the answer of a form, with the labels of its fields.
+    private static func words(_ problem: ConsumptionAnswer.Malformed) -> String {
+        switch problem.field {
+        case "consumptionPercentage":
+            "“Used, in percent” must be empty for a subscription that renews: Apple computes it."
+        case "refundPreference":
+            "A refund of a part can be preferred only if “Used, in percent” is from 1 to 99."
+        default: problem.description.asSentence
         }
     }
 }

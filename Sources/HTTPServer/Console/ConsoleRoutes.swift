@@ -244,7 +244,12 @@ package struct ConsoleRoutes: Sendable {
                 return ConsoleResponse.html(.ok, visit.frame.html(page))
             }
         } catch {
-            return Self.response(problem(error), in: visit.frame)
+            var problem = problem(error)
+            if problem.status == .badRequest, problem.choices.isEmpty {
+                let page = query.address(base, keeping: ["as", "store"]).with("stream", visit.stream?.text)
+                problem.choices = [("The page as it is now", page)]
+            }
+            return Self.response(problem, in: visit.frame)
         }
     }
 
@@ -324,7 +329,9 @@ package struct ConsoleRoutes: Sendable {
         do {
             return try await answer(form, visit)
         } catch {
-            return Self.response(problem(error), in: visit.frame)
+            var problem = problem(error)
+            if problem.choices.isEmpty { problem.choices = [("Back to the page of the form", visit.address)] }
+            return Self.response(problem, in: visit.frame)
         }
     }
 

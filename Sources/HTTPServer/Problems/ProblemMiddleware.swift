@@ -1,3 +1,4 @@
+import Console
 import Encoding
 import EventLog
 import Hummingbird
@@ -7,6 +8,8 @@ import Subscriptions
 /// Converts errors of routes and the framework to ``Problem`` responses and logs server errors.
 struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
     let allowedMethods: AllowedMethods
+    /// Whether the listener serves the console, whose addresses people type and edit.
+    var hasConsole = false
     let logger: Logger
 
     func handle(
@@ -15,7 +18,14 @@ struct ProblemMiddleware<Context: RequestContext>: RouterMiddleware {
         do {
             return try await next(request, context)
         } catch {
-            return problem(error, request).response
+            let problem = problem(error, request)
+            guard hasConsole, error is any HTTPResponseError, request.uri.path.hasPrefix("/console/"),
+                problem.status == .notFound || problem.status == .methodNotAllowed
+            else { return problem.response }
+            var response = ConsoleResponse.html(
+                problem.status, BarePage.problem("No such page", "The console has no page at this address."))
+            for header in problem.headers { response.headers.append(header) }
+            return response
         }
     }
 

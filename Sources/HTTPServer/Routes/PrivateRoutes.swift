@@ -28,7 +28,7 @@ package struct PrivateRoutes {
         router = Router(context: BasicRequestContext.self, options: .autoGenerateHeadEndpoints)
         router.add(middleware: RequestMetrics(listener: "private"))
         router.add(middleware: BrowserHeaders(browsers: browsers))
-        router.add(middleware: ProblemMiddleware(allowedMethods: allowedMethods, logger: logger))
+        router.add(middleware: ProblemMiddleware(allowedMethods: allowedMethods, hasConsole: true, logger: logger))
         open = router.group().add(middleware: RequiresOwnHost(browsers: browsers))
         submit = router.group().add(middleware: RequiresScope(scope: .submit, tokens: tokens))
         read = router.group().add(middleware: RequiresScope(scope: .read, tokens: tokens))
