@@ -35,6 +35,19 @@ struct ConsoleDeskTests {
         }
     }
 
+    @Test("the page of a customer that was found by one of several ids has the customer's own name as its title")
+    func bestName() async throws {
+        try await Self.with { server, browser, cookie in
+            _ = try await CustomerRoutesTests.put(server, "u-1", #"{"links":[{"originalTransactionId":"10"}]}"#)
+            try await server.isFolded()
+            let page = try await browser.get(Self.customer, cookie: cookie)
+
+            #expect(
+                page.body.contains(#"<h1>Customer <code data-copy="Copy the id">u-1</code></h1>"#), "\(page.body)")
+            #expect(page.body.contains("Id <code>10</code> is one of the customer’s."), "\(page.body)")
+        }
+    }
+
     @Test("entitlements with the same reason have one answer, others their own")
     func sameReason() async throws {
         try await Self.with { server, browser, cookie in

@@ -57,7 +57,9 @@ struct OrderTests {
             #expect(first.answer.status == 303, "\(first.answer.body)")
             #expect(
                 first.answer.location
-                    == "/console/customers/\(bundle.id)?stream=production%3A\(Self.app)&as=subscription")
+                    == "/console/customers/\(bundle.id)?stream=production%3A\(Self.app)&as=subscription&found=\(number)"
+            )
+            #expect(customer.body.contains("You searched for <code>\(number)</code>"), "\(customer.body)")
             #expect(customer.status == 200 && customer.body.contains(bundle.id), "\(customer.body)")
             #expect(again.answer.status == 303)
             #expect(stored.count == 1 && stored[0].hasPrefix("apple-api"), "\(stored)")
@@ -129,6 +131,7 @@ struct OrderTests {
             let asked = try await Self.ask(order, browser, cookie)
             let questions = store.requests
             let known = try await browser.get("/console/search?q=\(order.lowercased())", cookie: cookie)
+            let shown = try await browser.get(try #require(known.location), cookie: cookie)
             var problems: [String] = []
             for number in ["GPA.2", "GPA.4", "GPA.5"] {
                 problems.append(try await Self.ask(number, browser, cookie).answer.body)
@@ -138,6 +141,8 @@ struct OrderTests {
             #expect(asked.page.body.contains("Ask Google about \(order)"))
             #expect(asked.answer.location?.contains("as=subscription") == true)
             #expect(known.status == 303 && known.location == asked.answer.location, "\(known.body)")
+            #expect(
+                shown.body.contains("You searched for <code>\(order)</code>: <time datetime="), "\(shown.body)")
             #expect(questions.prefix(2) == ["GET orders/\(order)", "GET purchases/subscriptionsv2/tokens/token-1"])
             #expect(problems[0].contains("Google Play has no order GPA.2 of com.example.play"), "\(problems[0])")
             #expect(problems[1].contains("it may be another developer"), "\(problems[1])")

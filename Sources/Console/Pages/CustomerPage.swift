@@ -36,6 +36,8 @@ package struct CustomerPage: ConsolePage {
     /// The page with the parameters that the request had.
     package let address: Address
     package var done: String?
+    /// What was searched for; nil if it is the id of the page, or if nothing was.
+    package var found: String?
 
     package init(
         id: String, customer: ExplainedCustomer, ties: [CustomerReader.Tie], tiesSQL: [ReadableSQL],
@@ -88,7 +90,8 @@ package struct CustomerPage: ConsolePage {
     private static let unexplainedMax = 100
 
     package var title: String { "Customer" }
-    package var subject: String? { id }
+    /// What the customer is best known by.
+    package var subject: String? { customer.customer.id.text }
     package var section: ConsoleSection? { nil }
     package var tables: [ConsoleTable] { tables { $0.with("stream", $1 == nil ? streamText : joined?.stream.text) } }
 
@@ -96,6 +99,7 @@ package struct CustomerPage: ConsolePage {
 
     package func write(in frame: PageFrame, to html: inout HTMLWriter) {
         ClocksForm(at: at, knownAt: knownAt, address: address).write(to: &html)
+        writeFound(to: &html)
         writeIdentity(frame, to: &html)
         writeEntitlements(frame, to: &html)
         GrantSection(
@@ -113,12 +117,43 @@ package struct CustomerPage: ConsolePage {
 
     // MARK: - Identity
 
+    /// The purchase with the id that was searched for, which is one of many on the page.
+    private func writeFound(to html: inout HTMLWriter) {
+        guard let found else { return }
+        let bought = customer.lines.flatMap { $0.subscription.transactions }.map(\.transaction).first {
+            $0.transactionId == found || $0.webOrderLineItemId == found
+        }
+        html.element("p", [.class("note")]) { html in
+            html.text("You searched for ")
+            html.id(found)
+            guard let bought else {
+                html.text(", which is one of this customer’s.")
+                return
+            }
+            html.text(":")
+            if let date = bought.purchaseDate {
+                html.text(" ")
+                html.time(date)
+            }
+            if let productId = bought.productId {
+                html.text(" ")
+                html.product(productId, name: names[productId])
+            }
+            if let price = bought.price {
+                html.text(", \(price.amount(in: bought.currency)) \(bought.currency ?? "")")
+            }
+            html.text(".")
+        }
+    }
+
     /// Whose page this is, if the id does not say it by itself, and what else the id names.
     private func writeIdentity(_ frame: PageFrame, to html: inout HTMLWriter) {
         let customer = self.customer.customer
         if ByteString(id) != customer.id {
             html.element("p", [.class("note")]) { html in
-                html.text("The id is one of the customer’s. The customer is \(customer.kind.words) ")
+                html.text("Id ")
+                html.id(id)
+                html.text(" is one of the customer’s. The customer is \(customer.kind.words) ")
                 html.link(customer.id.text, frame.customer(customer.id.text, kind: customer.kind.rawValue))
                 html.text(".")
             }

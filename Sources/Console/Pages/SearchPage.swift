@@ -85,7 +85,8 @@ package struct SearchPage: ConsolePage {
                 rows: hits.map { hit -> [ConsoleTable.Cell] in
                     let detail = details[hit]
                     return [
-                        .text(hit.kind), .link(hit.label, hit.address), .text(hit.app), .text(hit.environment),
+                        .text(hit.kind), .link(hit.label, hit.page(found: text)), .text(hit.app),
+                        .text(hit.environment),
                         .optional(detail?.what.nonEmpty), .optional(detail?.status),
                         Self.day(detail?.first), Self.day(detail?.last),
                     ]
@@ -159,6 +160,12 @@ extension SearchHit {
         case .event(let position): return Address("events", "\(position)").with("stream", stream)
         case .product: return Address("products").with("stream", stream)
         }
+    }
+
+    /// The page of a hit, which says what was searched for if it is about another id.
+    package func page(found text: String) -> Address {
+        guard case .customer(let id, _) = target, id.lowercased() != text.lowercased() else { return address }
+        return address.with("found", text)
     }
 
     var label: String {

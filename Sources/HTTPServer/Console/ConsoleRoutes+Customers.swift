@@ -46,6 +46,7 @@ extension ConsoleRoutes {
                 joined: joined,
                 span: try Self.span(visit), address: visit.address)
         page.done = try Self.done(visit, customer)
+        page.found = try visit.query.text("found")
         return .page(page)
     }
 

@@ -12,12 +12,13 @@ extension ConsoleRoutes {
             throw ConsoleProblem(.badRequest, "Not searched", "No id is longer than 256 bytes.")
         }
         let number = OrderNumber(text)
-        let hits = try await reader.search(number.map { $0.store == .google ? $0.text : text } ?? text)
-        if hits.count == 1 { return .seeOther(hits[0].address) }
+        let sought = number.map { $0.store == .google ? $0.text : text } ?? text
+        let hits = try await reader.search(sought)
+        if hits.count == 1 { return .seeOther(hits[0].page(found: sought)) }
         // One hit in the chosen stream is not taken for the only one: the others may be the customer's.
         return .page(
             SearchPage(
-                text: text, hits: hits, details: try await details(of: hits, visit), streams: visit.streams.count,
+                text: sought, hits: hits, details: try await details(of: hits, visit), streams: visit.streams.count,
                 order: number.map { number in
                     SearchPage.Order(
                         number: number,
@@ -86,7 +87,7 @@ extension ConsoleRoutes {
                 kind: "purchase", app: purchase.app, environment: purchase.environment,
                 target: .customer(
                     id: purchase.originalTransactionId, kind: CustomerKey.Kind.subscription.rawValue))
-            return (text: "Purchase \(purchase.originalTransactionId)", address: hit.address)
+            return (text: "Purchase \(purchase.originalTransactionId)", address: hit.page(found: number.text))
         }
         var isProjected = true
         for answer in stored where isProjected {

@@ -83,7 +83,7 @@ package struct ConsoleRoutes: Sendable {
         }
         get(
             "/console/customers/:id", routes, keeping: ["as", "at", "knownAt", "from", "to", "span", "entitlement"],
-            once: ["done", "grant"]
+            once: ["done", "grant", "found"]
         ) {
             Address("customers", try Self.id("id", $0))
         } page: { visit, context in
