@@ -371,7 +371,14 @@ struct RefundReviewTests {
             #expect(list.body.contains("Waiting for an answer") && list.body.contains("GPA.1"), "\(list.body)")
             #expect(list.body.contains("chargeback") && list.body.contains("2019-11-09 08:14:00"))
             #expect(page.body.contains("Answer…"), "\(page.body)")
+            #expect(page.body.contains("<dt>Amount</dt><dd>"), "\(page.body)")
+            #expect(page.body.contains("<dt>Bought</dt><dd><time"), "\(page.body)")
+            #expect(
+                page.body.contains(
+                    #"href="/console/customers/token-1?stream=production%3Acom.example.play&amp;as=subscription""#),
+                "\(page.body)")
             #expect(customer.body.contains("Refund requests"), "\(customer.body)")
+            #expect(customer.body.contains("Google waits for an answer about a refund, until "), "\(customer.body)")
             #expect(silent.status == 400 && silent.body.contains("without consent, nothing is sent"))
             #expect(preview.status == 200 && preview.body.contains("You prefer: no refund."), "\(preview.body)")
             #expect(before == "waiting")

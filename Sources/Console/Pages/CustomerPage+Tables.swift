@@ -10,12 +10,15 @@ extension CustomerPage {
             : [
                 .refunds(
                     self.refunds, name: "refunds", caption: "Refund requests", at: at,
-                    stream: { request in
-                        request.stream.app == customer.identity.app
-                            ? address.query.first { $0.name == "stream" }?.value : joined?.stream.text
-                    }, empty: "")
+                    stream: stream(of:), empty: "")
             ]
         return [subscriptionsTable(here), historyTable(here)] + refunds + [tiesTable(here)]
+    }
+
+    /// The stream of the page of a refund request.
+    func stream(of request: RefundRequest) -> String? {
+        request.stream.app == customer.identity.app
+            ? address.query.first { $0.name == "stream" }?.value : joined?.stream.text
     }
 
     private func subscriptionsTable(_ here: (Address, String?) -> Address) -> ConsoleTable {

@@ -99,6 +99,7 @@ package struct CustomerPage: ConsolePage {
 
     package func write(in frame: PageFrame, to html: inout HTMLWriter) {
         ClocksForm(at: at, knownAt: knownAt, address: address).write(to: &html)
+        writeOpenRefunds(frame, to: &html)
         writeFound(to: &html)
         writeIdentity(frame, to: &html)
         writeEntitlements(frame, to: &html)
@@ -113,6 +114,20 @@ package struct CustomerPage: ConsolePage {
     /// The frame of a page about the stream of an app.
     private func frame(_ frame: PageFrame, of joinedApp: String?) -> PageFrame {
         joinedApp == nil ? frame : frame.of(joined?.stream)
+    }
+
+    /// A request that waits has a deadline of hours.
+    private func writeOpenRefunds(_ frame: PageFrame, to html: inout HTMLWriter) {
+        guard knownAt == nil else { return }
+        for request in refunds where request.state(at: frame.now) == .waiting {
+            html.element("p", [.class("note")]) { html in
+                html.text("\(request.store.name) waits for an answer about a refund, until ")
+                html.time(request.deadline, from: frame.now)
+                html.text(": ")
+                html.link("the request", request.page(in: stream(of: request)))
+                html.text(".")
+            }
+        }
     }
 
     // MARK: - Identity

@@ -83,10 +83,7 @@ extension ConsoleTable {
             ],
             rows: requests.map { request in
                 [
-                    .link(
-                        request.purchase.transactionId,
-                        Address("refunds", request.purchase.transactionId).with("stream", stream(request)).with(
-                            "store", request.store.rawValue)),
+                    .link(request.purchase.transactionId, request.page(in: stream(request))),
                     .text(request.store.name), .optional(request.purchase.productId), .optional(request.reasonWords),
                     .time(request.receivedAt), .time(request.deadline), .text(request.stateWords(at: at)),
                     .optional(request.decisionWords),
@@ -104,6 +101,18 @@ package struct RefundPage: ConsolePage {
     package let address: Address
     /// Whether a form that stated an answer led here.
     package var followsAct = false
+    /// The transaction of the purchase; nil if it is not known.
+    package var bought: Bought?
+
+    package struct Bought: Sendable {
+        let at: Instant?
+        let amount: String?
+
+        package init(_ transaction: Transaction) {
+            at = transaction.purchaseDate
+            amount = transaction.price.map { "\($0.amount(in: transaction.currency)) \(transaction.currency ?? "")" }
+        }
+    }
 
     package init(request: RefundRequest, at: Instant, canBeAnswered: Bool, address: Address) {
         self.request = request
@@ -135,7 +144,12 @@ package struct RefundPage: ConsolePage {
                 }
                 html.idLink(id, frame.subscription(id))
             }
+            if let id = purchase.originalTransactionId {
+                html.item("Customer") { $0.link("Open the customer", frame.customer(id, kind: "subscription")) }
+            }
             html.item("Product") { $0.text(purchase.productId ?? "unknown") }
+            html.item("Amount") { $0.text(bought?.amount ?? "unknown") }
+            if let at = bought?.at { html.item("Bought") { $0.time(at, from: frame.now) } }
             html.item("Reason") { $0.text(request.reasonWords ?? "not stated") }
             html.item("Asked") { html in
                 html.time(request.receivedAt, from: frame.now)
@@ -200,6 +214,13 @@ package struct RefundPage: ConsolePage {
 // MARK: - Words
 
 extension RefundRequest {
+    /// Its page.
+    ///
+    /// - Parameter stream: The stream whose page it is.
+    func page(in stream: String?) -> Address {
+        Address("refunds", purchase.transactionId).with("stream", stream).with("store", store.rawValue)
+    }
+
     /// Whether an answer would still be taken.
     package func awaitsAnswer(at now: Instant) -> Bool {
         guard now < deadline, decision == nil else { return false }

@@ -54,7 +54,18 @@ extension ConsoleRoutes {
             request: found, at: visit.now,
             canBeAnswered: acts.refunds != nil && acts.refundApps.answerable.contains(key.app), address: visit.address)
         page.followsAct = try visit.query.text("done") == "answered"
+        page.bought = try await bought(found)
         return .page(page)
+    }
+
+    /// The transaction that a request is about; nil if it is not known.
+    private func bought(_ request: RefundRequest) async throws -> RefundPage.Bought? {
+        guard let id = request.purchase.originalTransactionId else { return nil }
+        let stored = try await subscriptions.subscriptions([id], in: request.answerStream).first
+        let row = stored?.subscription.transactions.first {
+            $0.transaction.transactionId == request.purchase.transactionId
+        }
+        return row.map { RefundPage.Bought($0.transaction) }
     }
 
     /// Shows what an answer would say, or states it if it was shown.
