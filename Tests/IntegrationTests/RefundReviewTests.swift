@@ -356,6 +356,8 @@ struct RefundReviewTests {
                 cookie: cookie)
             let preview = try await browser.post(
                 "/console/refunds/GPA.1", answer + [("do", "answer")], cookie: cookie)
+            let half = try await browser.post(
+                "/console/refunds/GPA.1", answer.filter { $0.0 != "sample" } + [("do", "answer")], cookie: cookie)
             let before = try await bundle.state()
             let stated = try await browser.post(
                 "/console/refunds/GPA.1", answer + [("do", "answer-now")], cookie: cookie)
@@ -370,7 +372,16 @@ struct RefundReviewTests {
 
             #expect(list.body.contains("Waiting for an answer") && list.body.contains("GPA.1"), "\(list.body)")
             #expect(list.body.contains("chargeback") && list.body.contains("2019-11-09 08:14:00"))
-            #expect(page.body.contains("Answer…"), "\(page.body)")
+            #expect(page.body.contains("Answer…") && !page.body.contains("Answer differently"), "\(page.body)")
+            // Nothing is chosen that would state a fact.
+            for name in ["consented", "sample", "delivery"] {
+                #expect(page.body.contains("<select name=\"\(name)\"><option value=\"\">choose</option>"), "\(name)")
+            }
+            #expect(page.body.contains("The customer has consented that Google is told how the purchase was used"))
+            #expect(
+                preview.body.contains("The customer has consented that Google is told how purchase GPA.1 was used."))
+            #expect(half.status == 400 && half.body.contains("Choose whether there was a sample"), "\(half.body)")
+            #expect(next.body.contains("<summary>Answer differently</summary>"), "\(next.body)")
             #expect(page.body.contains("<dt>Amount</dt><dd>"), "\(page.body)")
             #expect(page.body.contains("<dt>Bought</dt><dd><time"), "\(page.body)")
             #expect(

@@ -192,21 +192,33 @@ package struct RefundPage: ConsolePage {
                         ? "Answering needs a token of scope operate." : "This server has no key to answer the store.")
                 return
             }
-            frame.form(Address("refunds", request.purchase.transactionId), to: &html) { html in
-                html.hidden("store", request.store.rawValue)
-                html.hidden("do", "answer")
-                html.choice(
-                    "consented", "The customer has consented", [("", "choose"), ("yes", "yes"), ("no", "no")])
-                html.choice("sample", "Sample or trial before", [("no", "no"), ("yes", "yes")])
-                html.choice(
-                    "delivery", "Delivered",
-                    ConsumptionAnswer.Delivery.allCases.map { ($0.rawValue, $0.words) })
-                html.field("percentage", "Used, in percent, if known", isRequired: false)
-                html.choice(
-                    "preference", "You prefer",
-                    [("", "nothing")] + ConsumptionAnswer.RefundPreference.allCases.map { ($0.rawValue, $0.words) })
-                html.element("button", text: "Answer…")
+            guard request.answer != nil else { return writeFields(in: frame, to: &html) }
+            html.element("details") { html in
+                html.element("summary", text: "Answer differently")
+                html.element("p", text: "This replaces the answer above, as long as \(request.store.name) has none.")
+                writeFields(in: frame, to: &html)
             }
+        }
+    }
+
+    private func writeFields(in frame: PageFrame, to html: inout HTMLWriter) {
+        frame.form(Address("refunds", request.purchase.transactionId), to: &html) { html in
+            html.hidden("store", request.store.rawValue)
+            html.hidden("do", "answer")
+            html.choice(
+                "consented",
+                "The customer has consented that \(request.store.name) is told how the purchase was used",
+                [("", "choose"), ("yes", "yes"), ("no", "no")])
+            html.choice(
+                "sample", "Sample or trial before the purchase", [("", "choose"), ("no", "no"), ("yes", "yes")])
+            html.choice(
+                "delivery", "Delivered",
+                [("", "choose")] + ConsumptionAnswer.Delivery.allCases.map { ($0.rawValue, $0.words) })
+            html.field("percentage", "Used, in percent, if known", isRequired: false)
+            html.choice(
+                "preference", "You prefer",
+                [("", "nothing")] + ConsumptionAnswer.RefundPreference.allCases.map { ($0.rawValue, $0.words) })
+            html.element("button", text: "Answer…")
         }
     }
 }

@@ -105,7 +105,10 @@ extension ConsoleRoutes {
         _ request: RefundRequest, _ content: ConsumptionAnswer?, _ form: ConsoleQuery, _ visit: ConsoleRequest,
         _ own: Address
     ) -> ActPage {
-        var effects = ["About purchase \(request.purchase.transactionId), \(request.store.name) is told:"]
+        let (store, id) = (request.store.name, request.purchase.transactionId)
+        var effects = [
+            "The customer has consented that \(store) is told how purchase \(id) was used. \(store) is told:"
+        ]
         if let content {
             effects += content.words
         } else {
@@ -134,6 +137,10 @@ extension ConsoleRoutes {
             throw ConsoleProblem(
                 .badRequest, "Not done", "Say whether the customer has consented: without consent, nothing is sent.")
         }
+        guard let sample = try form.text("sample"), ["yes", "no"].contains(sample) else {
+            throw ConsoleProblem(
+                .badRequest, "Not done", "Choose whether there was a sample or a trial before the purchase.")
+        }
         guard let delivery = try form.text("delivery").flatMap(ConsumptionAnswer.Delivery.init(rawValue:)) else {
             throw ConsoleProblem(.badRequest, "Not done", "Choose how the purchase was delivered.")
         }
@@ -146,7 +153,7 @@ extension ConsoleRoutes {
         }
         do throws(ConsumptionAnswer.Malformed) {
             return try ConsumptionAnswer(
-                isSampleProvided: (try? form.text("sample")) == "yes", delivery: delivery, percentage: percentage,
+                isSampleProvided: sample == "yes", delivery: delivery, percentage: percentage,
                 preference: (try? form.text("preference")).flatMap(ConsumptionAnswer.RefundPreference.init(rawValue:)))
         } catch {
             // How much was used is from 0 to 100 by now.
