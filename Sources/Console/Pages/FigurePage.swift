@@ -86,7 +86,7 @@ package struct FigurePage: ConsolePage {
             return isDetail ? .text(value) : .link(value, detail(value, point))
         default:
             guard isNumber(name) else { return .text(value) }
-            let text = isAmount(name) ? Self.amount(value, point.currency) : value
+            let text = isAmount(name) ? Self.rounded(value, point.currency) : value
             // A number of a figure of money leads to its rows, as its day does.
             guard !isDetail, figure.hasChoice, !figure.isByDay else { return .text(text) }
             return .link(text, detail(point.day, point))
@@ -100,8 +100,27 @@ package struct FigurePage: ConsolePage {
 
     /// An amount in words of its currency, rounded to whole units if the currency has no smaller ones.
     static func amount(_ text: String, _ currency: String?) -> String {
-        let currency = currency == "none" ? nil : currency
         guard let exact = thousandths(text) else { return text }
+        return words(exact, currency)
+    }
+
+    /// An amount with the digits that its currency has: one by the month is a part of a price.
+    static func rounded(_ text: String, _ currency: String?) -> String {
+        guard let exact = thousandths(text) else { return text }
+        let unit: Int64 = Int64.hasThreeDigits(currency) ? 1 : 10
+        return words(Int64((Double(exact) / Double(unit)).rounded()) * unit, currency)
+    }
+
+    /// The same, with its thousands apart as those of counts are. Not for files.
+    static func grouped(_ text: String, _ currency: String?) -> String {
+        let amount = rounded(text, currency)
+        let parts = amount.split(separator: ".", maxSplits: 1)
+        guard let whole = parts.first.flatMap({ Int64($0) }) else { return amount }
+        return whole.grouped + (parts.count > 1 ? ".\(parts[1])" : "")
+    }
+
+    private static func words(_ exact: Int64, _ currency: String?) -> String {
+        let currency = currency == "none" ? nil : currency
         let rounded = (Double(exact) / 1000).rounded() * 1000
         return (exact.amount(in: currency).contains(".") && Int64.hasNoMinorUnit(currency) ? Int64(rounded) : exact)
             .amount(in: currency)

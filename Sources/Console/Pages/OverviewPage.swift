@@ -88,7 +88,7 @@ package struct OverviewPage: ConsolePage {
                 if latest.isEmpty { tile("MRR", Self.value(mrr) { $0[2] }, "mrr", frame, to: &html) }
                 for row in latest {
                     tile(
-                        "MRR, \(row[1] ?? "no price")", .known(row[2].map { FigurePage.amount($0, row[1]) } ?? "0"),
+                        "MRR, \(row[1] ?? "no price")", .known(row[2].map { FigurePage.grouped($0, row[1]) } ?? "0"),
                         "mrr", frame, to: &html)
                 }
                 let sold = revenue.flatMap { try? $0.get() }?.rows ?? []
@@ -98,7 +98,7 @@ package struct OverviewPage: ConsolePage {
                 for row in sold {
                     tile(
                         "Revenue this month, \(FigurePage.currencyName(row[2]))",
-                        .known(row[3].map { FigurePage.amount($0, row[2]) } ?? "0"), "revenue", frame, to: &html)
+                        .known(row[3].map { FigurePage.grouped($0, row[2]) } ?? "0"), "revenue", frame, to: &html)
                 }
                 tile(
                     "Net movement this month", Self.value(movements) { Self.net($0).grouped }, "movements", frame,

@@ -12,6 +12,12 @@ extension Int64 {
 
     package static func hasNoMinorUnit(_ currency: String?) -> Bool { currency.map(withoutMinorUnit.contains) ?? false }
 
+    /// Whether the currency has three digits after the point.
+    ///
+    /// - Source: ISO 4217.
+    package static func hasThreeDigits(_ currency: String?) -> Bool { currency.map(threeDigits.contains) ?? false }
+
+    private static let threeDigits: Set<String> = ["BHD", "IQD", "JOD", "KWD", "LYD", "OMR", "TND"]
     private static let withoutMinorUnit: Set<String> = [
         "BIF", "CLP", "DJF", "GNF", "ISK", "JPY", "KMF", "KRW", "PYG", "RWF", "UGX", "UYI", "VND", "VUV", "XAF", "XOF",
         "XPF",
