@@ -73,6 +73,11 @@ struct ConsoleGrantTests {
                 """)
 
             #expect(page.body.contains("Give access…"))
+            #expect(
+                page.body.contains(
+                    #"<datalist id="offered"><option value="com.example.magazine.monthly"></option>"#),
+                "\(page.body)")
+            #expect(shown.body.contains("<td>none: given by hand</td>"), "\(shown.body)")
             #expect(preview.status == 200, "\(preview.body)")
             #expect(preview.body.contains("gets plus now, until 18 Nov 2019 08:14 UTC."), "\(preview.body)")
             #expect(preview.body.contains("Today the customer does not have it."))
@@ -197,6 +202,10 @@ struct ConsoleGrantTests {
         arguments: [
             ([("entitlement", "plus"), ("reason", "x")], "Choose how long, or give the end."),
             ([("entitlement", "plus"), ("length", "10")], "“Reason” must be a line"),
+            (
+                [("entitlement", "plus"), ("length", "10"), ("until", "2019-12-01"), ("reason", "x")],
+                "Choose how long, or give the end, and not both."
+            ),
             ([("length", "10"), ("reason", "x")], "“Entitlement” must be a line"),
             ([("entitlement", "plus"), ("until", "2019-11-01"), ("reason", "x")], "“Or until” must be after"),
             ([("entitlement", "plus"), ("until", "soon"), ("reason", "x")], "“Or until” must be a time"),

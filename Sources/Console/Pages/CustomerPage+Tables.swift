@@ -38,13 +38,18 @@ extension CustomerPage {
                     .optional(subscription.storeName), .text(subscription.status(at: at).words),
                     .product(subscription.period(at: at)?.productId ?? renewal.productId, names),
                     .optional(subscription.accessEnd(at: at)),
-                    .text(subscription.isRenewing(at: at).map { $0 ? "on" : "off" } ?? "unknown"),
+                    .text(renewalWords(subscription)),
                     .number(Int64(owned.positions.count { isKnown($0, owned.joinedApp) })),
                 ] + (joined == nil ? [] : [.text(owned.joinedApp ?? customer.identity.app)])
             },
             empty: knownAt == nil
                 ? "None yet. A purchase appears when the store reports it, or when the app or a backend hands it in."
                 : "No subscription was known.")
+    }
+
+    private func renewalWords(_ subscription: Subscription) -> String {
+        if subscription.transactions.contains(where: \.transaction.isGranted) { return "none: given by hand" }
+        return subscription.isRenewing(at: at).map { $0 ? "on" : "off" } ?? "unknown"
     }
 
     /// What happened, with the subscription that it is about, if it is about one.

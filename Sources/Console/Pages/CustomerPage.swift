@@ -38,6 +38,8 @@ package struct CustomerPage: ConsolePage {
     package var done: String?
     /// What was searched for; nil if it is the id of the page, or if nothing was.
     package var found: String?
+    /// The entitlements that can be given by hand.
+    package var offered: [String] = []
 
     package init(
         id: String, customer: ExplainedCustomer, ties: [CustomerReader.Tie], tiesSQL: [ReadableSQL],
@@ -104,7 +106,8 @@ package struct CustomerPage: ConsolePage {
         writeIdentity(frame, to: &html)
         writeEntitlements(frame, to: &html)
         GrantSection(
-            customerId: customer.customer.kind == .link ? customer.customer.id.text : nil, customer.lines
+            customerId: customer.customer.kind == .link ? customer.customer.id.text : nil, customer.lines,
+            offered: offered
         ).write(in: frame, to: &html)
         writePictures(frame, to: &html)
         writeTotals(frame, to: &html)

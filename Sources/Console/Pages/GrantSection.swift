@@ -7,6 +7,8 @@ struct GrantSection: Sendable {
     /// The backend's id of the customer; nil if the customer is not one of the backend's.
     let customerId: String?
     let grants: [Grant]
+    /// The entitlements that the app's products give.
+    let offered: [String]
 
     struct Grant: Sendable {
         let statement: GrantStatement
@@ -15,8 +17,9 @@ struct GrantSection: Sendable {
         let joinedApp: String?
     }
 
-    init(customerId: String?, _ lines: [ExplainedCustomers.OwnedLine]) {
+    init(customerId: String?, _ lines: [ExplainedCustomers.OwnedLine], offered: [String]) {
         self.customerId = customerId
+        self.offered = offered
         grants = lines.flatMap { line in
             line.subscription.transactions.compactMap { row in
                 GrantStatement(of: row.transaction).map {
@@ -80,16 +83,32 @@ struct GrantSection: Sendable {
         }
         frame.form(Address("customers", customerId, "grants"), to: &html) { html in
             html.hidden("do", "give")
-            html.field("entitlement", "Entitlement", isRequired: true)
-            html.choice("length", "How long", Self.lengths, chosen: "10")
+            html.element("label") { html in
+                html.text("Entitlement")
+                html.void(
+                    "input",
+                    [
+                        .text(.name, "entitlement"), .text(.type, "text"), .text(.autocomplete, "off"),
+                        .text(.list, "offered"), .flag(.required),
+                    ])
+            }
+            html.element("datalist", [.text(.id, "offered")]) { html in
+                for name in offered.prefix(Self.offeredMax) {
+                    html.element("option", [.text(.value, name)]) { _ in }
+                }
+            }
+            html.choice("length", "How long", Self.lengths)
             html.field("until", "Or until, UTC, such as 2026-10-03", isRequired: false)
             html.field("reason", "Reason", isRequired: true)
             html.element("button", text: "Give access…")
         }
     }
 
+    /// Most entitlements in the list, for a page below 100 KB.
+    private static let offeredMax = 200
     private static let lengths = [
-        ("1", "1 day"), ("3", "3 days"), ("7", "7 days"), ("10", "10 days"), ("14", "14 days"), ("30", "30 days"),
+        ("", "choose"), ("1", "1 day"), ("3", "3 days"), ("7", "7 days"), ("10", "10 days"), ("14", "14 days"),
+        ("30", "30 days"),
         ("90", "90 days"), ("365", "365 days"), ("ever", "for ever"),
     ]
 }

@@ -47,7 +47,17 @@ extension ConsoleRoutes {
                 span: try Self.span(visit), address: visit.address)
         page.done = try Self.done(visit, customer)
         page.found = try visit.query.text("found")
+        if visit.frame.mayAct { page.offered = try await offered(by: stream.app, names) }
         return .page(page)
+    }
+
+    /// The entitlements that the products of an app give: if none is configured, each gives one of its own name.
+    ///
+    /// - Parameter known: Those of the customer.
+    private func offered(by app: String, _ known: [String]) async throws -> [String] {
+        let products = try await products.products(of: app)
+        let configured = Set(products.flatMap(\.entitlements))
+        return (configured.isEmpty ? Set(products.map(\.productId) + known) : configured).sorted()
     }
 
     /// What the form that led to the page of a customer has done.

@@ -83,7 +83,12 @@ extension ConsoleRoutes {
     private static func until(
         _ form: ConsoleQuery, length: String?, from: Instant
     ) throws(ConsoleProblem) -> Instant? {
-        if let until = try form.instant("until", label: "Or until") { return until }
+        if let until = try form.instant("until", label: "Or until") {
+            guard length == nil else {
+                throw ConsoleProblem(.badRequest, "Not done", "Choose how long, or give the end, and not both.")
+            }
+            return until
+        }
         if length == "ever" { return nil }
         guard let days = length.flatMap({ Int($0) }), (1...36_500).contains(days) else {
             throw ConsoleProblem(.badRequest, "Not done", "Choose how long, or give the end.")
