@@ -123,7 +123,7 @@ struct ConsolePageTests {
             }
             let none = try await browser.get("/console/search?q=\(tokens[2])", cookie: cookie)
             #expect(none.status == 200)
-            #expect(none.body.contains("No id in"))
+            #expect(none.body.contains("Nobody and nothing has this id"))
             let line = try await browser.get("/console/subscriptions/31?\(Self.stream)", cookie: cookie)
             #expect(line.location == "/console/subscriptions/30?\(Self.stream)", "\(line.body)")
         }
@@ -322,7 +322,14 @@ struct ConsolePageTests {
             #expect(other.body.contains("stream=sandbox%3Acom.example.magazine"))
             let none = try await browser.get("/console/search?q=nobody", cookie: cookie)
             #expect(none.status == 200)
-            #expect(none.body.contains("No id in 3 streams"))
+            #expect(none.body.contains("of any app (3 searched)"), "\(none.body)")
+            let shown = try #require(none.body.range(of: "<main")?.upperBound)
+            let end = try #require(none.body.range(of: "</main>")?.lowerBound)
+            for word in ["stream", "digest", "position"] {
+                #expect(!none.body[shown..<end].contains(word), "\(word)")
+            }
+            let sign = try await browser.get("/console/search?q=%232000000000000002", cookie: cookie)
+            #expect(sign.location == sandbox.location, "\(sign.body)")
         }
     }
 

@@ -103,7 +103,7 @@ package struct SearchPage: ConsolePage {
         html.element(
             "p",
             text:
-                "No id in \(streams == 1 ? "1 stream" : "\(streams) streams"), production and sandbox alike. Compared exactly with:"
+                "Nobody and nothing has this id, in production or sandbox of any app (\(streams) searched). A search finds:"
         )
         html.element("ul") { html in
             for kind in Self.tried { html.element("li", text: kind) }
@@ -111,7 +111,7 @@ package struct SearchPage: ConsolePage {
         html.element(
             "p",
             text:
-                "A part of an id is not searched for. A purchase is known once a notification, a receipt or signed data of it has arrived."
+                "An id must be whole: a part of one finds nothing, and neither does a name or an e-mail address. A purchase is known once a notification, a receipt or signed data of it has arrived."
         )
     }
 
@@ -144,10 +144,11 @@ package struct SearchPage: ConsolePage {
     }
 
     private static let tried = [
-        "backend customer ids and account tokens (in any case)", "app transaction ids",
-        "subscription, transaction and web order line item ids, orders of Google Play",
-        "notification UUIDs and digests",
-        "digests of receipts", "positions of events", "configured products",
+        "customers: your backend’s id of one, an account token, an app transaction",
+        "purchases: a subscription, a transaction, a web order line item, an order of Google Play",
+        "orders of the App Store, by their number on the receipt: Apple is asked, if you want it",
+        "notifications and receipts: the UUID, or the SHA-256 of a receipt or of a purchase token of Google Play",
+        "events, by their number", "products that have settings",
     ]
 }
 

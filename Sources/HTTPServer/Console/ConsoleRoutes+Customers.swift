@@ -213,7 +213,7 @@ extension ConsoleRoutes {
         throw ConsoleProblem(
             .notFound, "No customer with this id",
             hits.isEmpty
-                ? "No id in \(visit.streams.count) streams. A customer is known once an event names it."
+                ? "No app has such a customer, in production or sandbox. One is known once an event names it."
                 : "Not in \(visit.stream?.text ?? "this stream"). The id is known as:",
             choices: hits.map { ("\($0.kind) in \($0.app), \($0.environment)", $0.address) })
     }
@@ -229,7 +229,8 @@ extension ConsoleRoutes {
             throw ConsoleProblem(
                 .notFound, "No subscription with this id",
                 hits.isEmpty
-                    ? "No id in \(visit.streams.count) streams." : "Not in \(stream.text). The id is known as:",
+                    ? "No app has such a subscription, in production or sandbox."
+                    : "Not in \(stream.text). The id is known as:",
                 choices: hits.map { ("\($0.kind) in \($0.app), \($0.environment)", $0.address) })
         }
         if let line = stored.facts.line {

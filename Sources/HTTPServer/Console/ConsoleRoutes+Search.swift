@@ -11,9 +11,13 @@ extension ConsoleRoutes {
         guard text.utf8.count <= 256 else {
             throw ConsoleProblem(.badRequest, "Not searched", "No id is longer than 256 bytes.")
         }
-        let number = OrderNumber(text)
-        let sought = number.map { $0.store == .google ? $0.text : text } ?? text
-        let hits = try await reader.search(sought)
+        var (sought, number) = Self.sought(text)
+        var hits = try await reader.search(sought)
+        // People write a number with a sign before it, and a backend's id may begin with one.
+        if hits.isEmpty, text.hasPrefix("#"), let rest = String(text.dropFirst()).trimmed {
+            (sought, number) = Self.sought(rest)
+            hits = try await reader.search(sought)
+        }
         if hits.count == 1 { return .seeOther(hits[0].page(found: sought)) }
         // One hit in the chosen stream is not taken for the only one: the others may be the customer's.
         return .page(
@@ -24,6 +28,12 @@ extension ConsoleRoutes {
                         number: number,
                         isAskable: visit.frame.mayAct && !(acts.orders?.apps(for: number).isEmpty ?? true))
                 }, address: visit.address))
+    }
+
+    /// The id that a text is searched as, and the order that it names; nil if it names none.
+    private static func sought(_ text: String) -> (id: String, number: OrderNumber?) {
+        let number = OrderNumber(text)
+        return (number.map { $0.store == .google ? $0.text : text } ?? text, number)
     }
 
     /// What distinguishes the first hits of a search from each other.
