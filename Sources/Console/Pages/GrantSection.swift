@@ -105,7 +105,7 @@ struct GrantSection: Sendable {
     }
 
     /// Most entitlements in the list, for a page below 100 KB.
-    private static let offeredMax = 200
+    private static let offeredMax = 100
     private static let lengths = [
         ("", "choose"), ("1", "1 day"), ("3", "3 days"), ("7", "7 days"), ("10", "10 days"), ("14", "14 days"),
         ("30", "30 days"),
