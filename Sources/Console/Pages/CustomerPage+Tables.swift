@@ -29,6 +29,7 @@ extension CustomerPage {
                 .init("Renewal"), .init("Events", isNumber: true),
             ] + (joined == nil ? [] : [.init("App")]),
             rows: customer.lines.compactMap { owned in
+                if let given = givenRow(owned, here) { return given }
                 // Without the access of other owners.
                 guard let subscription = past(owned.subscription) else { return nil }
                 let renewal = subscription.renewal(at: at)
@@ -38,7 +39,7 @@ extension CustomerPage {
                     .optional(subscription.storeName), .text(subscription.status(at: at).words),
                     .product(subscription.period(at: at)?.productId ?? renewal.productId, names),
                     .optional(subscription.accessEnd(at: at)),
-                    .text(renewalWords(subscription)),
+                    .text(subscription.isRenewing(at: at).map { $0 ? "on" : "off" } ?? "unknown"),
                     .number(Int64(owned.positions.count { isKnown($0, owned.joinedApp) })),
                 ] + (joined == nil ? [] : [.text(owned.joinedApp ?? customer.identity.app)])
             },
@@ -47,9 +48,20 @@ extension CustomerPage {
                 : "No subscription was known.")
     }
 
-    private func renewalWords(_ subscription: Subscription) -> String {
-        if subscription.transactions.contains(where: \.transaction.isGranted) { return "none: given by hand" }
-        return subscription.isRenewing(at: at).map { $0 ? "on" : "off" } ?? "unknown"
+    /// The row of what was given by hand, which no store renews; nil for a subscription of a store.
+    private func givenRow(
+        _ owned: ExplainedCustomers.OwnedLine, _ here: (Address, String?) -> Address
+    ) -> [ConsoleTable.Cell]? {
+        guard let given = past(owned.subscription), given.transactions.contains(where: \.transaction.isGranted)
+        else { return nil }
+        let id = given.originalTransactionId
+        let app: [ConsoleTable.Cell] = joined == nil ? [] : [.text(owned.joinedApp ?? customer.identity.app)]
+        return [
+            .link(id, here(Address("subscriptions", id), owned.joinedApp).withClocks(of: address)),
+            .optional(given.storeName), .text(given.status(at: at).words),
+            .product(given.transactions.last?.transaction.productId, names), .optional(given.accessEnd(at: at)),
+            .text("none: given by hand"), .number(Int64(owned.positions.count { isKnown($0, owned.joinedApp) })),
+        ] + app
     }
 
     /// What happened, with the subscription that it is about, if it is about one.
