@@ -275,8 +275,10 @@ struct ConsoleLoginTests {
             let saved = try await browser.post(
                 "/console/products", fields + [("csrf", csrf), ("do", "save"), ("previewed", previewed)],
                 cookie: cookie)
+            let shown = try await browser.get(try #require(saved.location), cookie: cookie)
 
             #expect(saved.status == 303)
+            #expect(shown.body.contains("Done: the settings of com.example.books are saved."), "\(shown.body)")
             #expect(
                 try await server.sql("select entitlement from subledger.product_entitlement order by 1")
                     == ["plus", "reading"])

@@ -10,6 +10,8 @@ package struct ProductsPage: ConsolePage {
     package let plans: [[String?]]?
     package let edit: Edit?
     package let address: Address
+    /// The product whose settings were saved by the form that led here; nil if none were.
+    package var saved: String?
 
     /// A change that an administrator is about to make.
     package struct Edit: Sendable {
@@ -36,6 +38,11 @@ package struct ProductsPage: ConsolePage {
     }
 
     package var title: String { "Products of \(app)" }
+    package var done: String? {
+        saved.flatMap { id in
+            products.contains { $0.productId == id } ? "Done: the settings of \(id) are saved." : nil
+        }
+    }
     package var section: ConsoleSection? { .products }
     private var stream: String? { address.query.first { $0.name == "stream" }?.value }
 

@@ -15,10 +15,10 @@ extension ConsoleRoutes {
                 ?? ConfiguredProduct(stored: stream.app, productId: id, kind: nil, duration: nil, entitlements: [])
             edit = ProductsPage.Edit(product: product, preview: nil, problem: nil)
         }
-        return .page(
-            ProductsPage(
-                app: stream.app, products: listed, plans: await plans(stream, visit), edit: edit,
-                address: visit.address))
+        var page = ProductsPage(
+            app: stream.app, products: listed, plans: await plans(stream, visit), edit: edit, address: visit.address)
+        page.saved = try visit.query.text("done")
+        return .page(page)
     }
 
     private func plans(_ stream: StreamState, _ visit: ConsoleRequest) async -> [[String?]]? {
@@ -51,7 +51,7 @@ extension ConsoleRoutes {
                 entitlements: entitlements)
             if try form.text("do") == "save", try form.text("previewed") == product.digestText {
                 try await products.state(product)
-                return ConsoleResponse.seeOther(visit.frame.here(Address("products")).text)
+                return ConsoleResponse.seeOther(visit.frame.here(Address("products")).with("done", id).text)
             }
             let preview =
                 Self.isOnlyNamed(product, stored)

@@ -131,7 +131,7 @@ package struct ConsoleRoutes: Sendable {
         } page: { visit, _ in
             try await reports(visit)
         }
-        get("/console/products", routes, keeping: ["edit"]) { _ in
+        get("/console/products", routes, keeping: ["edit"], once: ["done"]) { _ in
             Address("products")
         } page: { visit, _ in
             try await productList(visit)
