@@ -27,12 +27,13 @@ struct ConsoleWhyTests {
             let active = try await Self.explanation(server, "10", "com.example.books")
             let over = try await Self.explanation(server, "10", Self.monthly)
 
-            #expect(page.body.contains("com.example.books is active until 10 Dec 2019 17:46</time></strong>"))
+            #expect(page.body.contains("com.example.books is active until 10 Dec 2019 17:46:40 UTC</time></strong>"))
             #expect(page.body.contains("<p>Because: Transaction 20 (com.example.books) was paid for from"))
             #expect(
                 page.body.contains("(INITIAL_BUY, event <a href=\"/console/events/1?\(Self.stream)\">1</a>)."),
                 "\(page.body)")
-            #expect(page.body.contains("<strong>\(Self.monthly) is not active</strong>, it ended on 2 Oct 2019 07:06"))
+            #expect(page.body.contains("<strong>\(Self.monthly) is not active</strong>, it ended on <time"))
+            #expect(page.body.contains(">2 Oct 2019 07:06:40 UTC</time>"))
             #expect(page.body.contains("and nothing follows it."))
             for explanation in [active, over] {
                 #expect(page.body.contains(explanation.sentence.html), "\(page.body)")
@@ -117,6 +118,27 @@ struct ConsoleWhyTests {
                         in: "app=com.example.magazine&environment=sandbox")
                     #expect(page.body.contains(explanation.sentence.html), "\(row): \(explanation.sentence)")
                 }
+            }
+        }
+    }
+
+    @Test("of a subscription whose renewal is on, the pages say when it renews")
+    func renewal() async throws {
+        try await TestBundle.withServer { server in
+            let row = V1Body.Row(
+                "500", subscription: "500", product: Self.monthly, purchase: 1_573_000_000_000,
+                expires: 1_576_000_000_000)
+            _ = try await server.apple.post(
+                try V1Body(type: "INITIAL_BUY", rows: [row], subscription: "500", autoRenew: true).bytes)
+            try await server.isFolded()
+            let (browser, cookie) = try await server.session()
+
+            for path in ["customers/500?as=subscription", "subscriptions/500?"] {
+                let page = try await browser.get("/console/\(path)&\(Self.stream)", cookie: cookie).body
+                #expect(page.contains("Renews on <time datetime=\"2019-12-10T17:46:40"), "\(page)")
+                #expect(page.contains("10 Dec 2019 17:46:40 UTC</time>"), "\(path)")
+                #expect(page.contains("; access ends if it is not renewed."), "\(path)")
+                #expect(!page.contains("Access ends"), "\(path)")
             }
         }
     }

@@ -170,7 +170,7 @@ struct ExplanationTests {
             """
         #expect(
             next(bought, at: "2026-01-10") == [
-                goesOn, "2026-03-01 Access ends, unless the store renews the subscription: renewal is on",
+                goesOn, "2026-03-01 Renews; access ends if it is not renewed",
             ])
         let failed = intention(autoRenew: true) { $0.isInBillingRetryPeriod = true }
         let over = intention(autoRenew: false) { $0.expirationIntent = 2 }
@@ -188,11 +188,24 @@ struct ExplanationTests {
         let dearer = intention(autoRenew: true) { $0.priceIncreaseStatus = 0 }
         #expect(
             next(bought + [Told("2026-02-10", [Self.february], [dearer])], at: "2026-02-11") == [
-                """
-                2026-03-01 Access ends, unless the store renews the subscription: renewal is on, and a price increase \
-                waits for the customer’s consent
-                """
+                "2026-03-01 Renews if the customer consents to the price increase; access ends if it is not renewed"
             ])
+        let priced = intention(autoRenew: true) {
+            $0.renewalPrice = 12_990
+            $0.currency = "USD"
+        }
+        let told = bought + [Told("2026-02-10", [Self.february], [priced])]
+        #expect(
+            next(told, at: "2026-02-11") == ["2026-03-01 Renews for 12.99 USD; access ends if it is not renewed"])
+        #expect(
+            Self.explanation(told, at: "2026-02-11").couldChange.map(\.renewal) == [
+                " for 12.99 USD; access ends if it is not renewed"
+            ])
+        // Who is given the purchase by a family member does not pay, and is not told the price.
+        let shared = Self.explanation(
+            [Told("2026-02-01", [changed(Self.february) { $0.inAppOwnershipType = "FAMILY_SHARED" }], [priced])],
+            at: "2026-02-11")
+        #expect(shared.couldChange.map(\.text) == ["Renews; access ends if it is not renewed"])
     }
 
     @Test("of a purchase and its restored copy, the first report is the evidence")

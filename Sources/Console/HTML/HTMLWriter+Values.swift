@@ -1,16 +1,26 @@
 import Encoding
+import Subscriptions
 
 extension HTMLWriter {
-    /// Writes an instant as `<time>`, in UTC.
+    /// Writes an instant as `<time>`, as sentences have it: `3 Oct 2026 03:44:10 UTC`.
     package mutating func time(_ instant: Instant, _ attributes: [Attribute] = []) {
+        time(instant, instant.words, attributes)
+    }
+
+    /// Writes an instant as `<time>`, as tables have it: `2026-10-03 03:44:10`, in UTC.
+    mutating func cell(_ instant: Instant) {
+        time(instant, instant.shortText, [])
+    }
+
+    private mutating func time(_ instant: Instant, _ words: String, _ attributes: [Attribute]) {
         guard instant < .latest else {
             text("no end")
             return
         }
-        element("time", [.text(.datetime, instant.description)] + attributes, text: instant.shortText)
+        element("time", [.text(.datetime, instant.description)] + attributes, text: words)
     }
 
-    /// Writes an instant and its distance from now, such as `2026-10-03 03:44:10 (in 3 days)`.
+    /// Writes an instant and its distance from now, such as `3 Oct 2026 03:44:10 UTC (in 3 days)`.
     package mutating func time(_ instant: Instant, from now: Instant) {
         time(instant)
         guard instant < .latest else { return }

@@ -36,13 +36,21 @@ struct EntitlementAnswer {
             }
             if let restated = explanation.restated { write(restated, frame, to: &html) }
             html.element("p", [.class("muted")]) { html in
-                html.text("Next: ")
                 if explanation.couldChange.isEmpty {
-                    html.text("nothing that is known \(explanation.active ? "ends" : "begins") it.")
+                    html.text(
+                        explanation.active
+                            ? "No end is known: access lasts until something takes it back, such as a refund."
+                            : "Access does not begin again by itself: it needs a purchase, or to be given by hand.")
                 }
                 for (index, change) in explanation.couldChange.enumerated() {
-                    if index > 0 { html.text(" Then: ") }
-                    write(change, to: &html)
+                    html.text(index > 0 ? " Then: " : "Next: ")
+                    if let renewal = change.renewal {
+                        html.text("Renews on ")
+                        html.time(change.at)
+                        html.text("\(renewal).")
+                    } else {
+                        write(change, to: &html)
+                    }
                 }
             }
             writeWhy(frame, to: &html)
@@ -61,7 +69,7 @@ struct EntitlementAnswer {
         return "\(names.dropLast().joined(separator: ", ")) and \(names[names.count - 1])"
     }
 
-    /// `plus is active until 3 Oct 2026 03:44 (in 3 days), since 3 Sep 2026 03:44`
+    /// `plus is active until 3 Oct 2026 03:44:10 UTC (in 3 days), since 3 Sep 2026 03:44:10 UTC`
     private func writeHead(_ frame: PageFrame, to html: inout HTMLWriter) {
         let verb = alike.isEmpty ? "is" : "are"
         html.element("p") { html in
@@ -70,7 +78,7 @@ struct EntitlementAnswer {
                 html.element("strong") { html in
                     html.element(
                         "time", [.text(.datetime, until.description)],
-                        text: "\(names) \(verb) active until \(until.longText)")
+                        text: "\(names) \(verb) active until \(until.words)")
                 }
                 writeDistance(to: until, frame, to: &html)
             case _?: html.element("strong", text: "\(names) \(verb) active for ever")
@@ -82,10 +90,13 @@ struct EntitlementAnswer {
                 // What was taken back counts as never bought, so access ended with what was bought before.
                 let isTakenBack = explanation.because.first?.rule.effect == .removes
                 let verb = wasExpected ? "would have ended" : isTakenBack ? "counts as ended" : "ended"
-                html.text(", \(alike.isEmpty ? "it" : "access") \(verb) on \(ended.longText)")
+                html.text(", \(alike.isEmpty ? "it" : "access") \(verb) on ")
+                html.time(ended)
                 writeDistance(to: ended, frame, to: &html)
             }
-            if let since { html.text("\(explanation.active ? ", since" : "; it had begun on") \(since.longText)") }
+            guard let since else { return }
+            html.text(explanation.active ? ", since " : "; it had begun on ")
+            html.time(since)
         }
     }
 
@@ -103,7 +114,7 @@ struct EntitlementAnswer {
             html.element("strong", text: "Restated since: ")
             let state =
                 switch restated.until {
-                case let until? where until < .latest: "active until \(until.longText)"
+                case let until? where until < .latest: "active until \(until.words)"
                 case _?: "active for ever"
                 case nil: explanation.active ? "not active" : "not active either, for another reason"
                 }

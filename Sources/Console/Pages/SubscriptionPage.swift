@@ -111,10 +111,11 @@ package struct SubscriptionPage: ConsolePage {
                 html.element("p") { html in
                     html.element("strong", text: status.words)
                     if let end = shown.accessEnd(at: at) {
-                        html.text(
-                            end < .latest ? " until \(end.longText) (\(end.words(from: frame.now)))" : " for ever")
+                        html.text(end < .latest ? ", access until " : ", access without an end")
+                        if end < .latest { html.time(end, from: frame.now) }
                     } else if let end = shown.access.last(where: { $0.end <= at })?.end {
-                        html.text(", access ended on \(end.longText)")
+                        html.text(", access ended on ")
+                        html.time(end)
                     }
                 }
                 html.element("p") { html in
@@ -129,14 +130,7 @@ package struct SubscriptionPage: ConsolePage {
                     html.text(".")
                 }
                 html.element("p", [.class("muted")]) { html in
-                    if let change = shown.nextChange(after: at) {
-                        html.text("Next: ")
-                        let isOpen = change.at > frame.now
-                        if isOpen { html.time(change.at, from: frame.now) } else { html.time(change.at) }
-                        html.text(", \(change.to.words)\(isOpen ? " unless something is reported" : "").")
-                    } else {
-                        html.text("Nothing changes by itself.")
-                    }
+                    writeNext(frame, to: &html)
                     if let next = checks?.next {
                         html.text(" The store is asked at ")
                         html.time(next.at)
@@ -145,6 +139,28 @@ package struct SubscriptionPage: ConsolePage {
                 }
             }
         }
+    }
+
+    /// The renewal or what else happens next, if the store reports nothing before.
+    private func writeNext(_ frame: PageFrame, to html: inout HTMLWriter) {
+        guard let change = shown.nextChange(after: at) else {
+            html.text("No change is due: the status stays until something new is reported.")
+            return
+        }
+        let isOpen = change.at > frame.now
+        let ends = [.expired, .retry, .hold].contains(change.to) && shown.accessEnd(at: at) == change.at
+        guard isOpen, ends, shown.isRenewing(at: change.at) == true else {
+            html.text("Next: on ")
+            if isOpen { html.time(change.at, from: frame.now) } else { html.time(change.at) }
+            html.text(": \(change.to.words)\(isOpen ? ", if nothing new is reported before" : "").")
+            return
+        }
+        let renewal = shown.renewal(at: change.at)
+        html.text("Renews on ")
+        html.time(change.at, from: frame.now)
+        if let price = renewal.nextPrice { html.text(" for \(price.words)") }
+        if renewal.priceIncreaseStatus == 0 { html.text(" if the customer consents to the price increase") }
+        html.text("; access ends if it is not renewed.")
     }
 
     private func writeExplanations(_ frame: PageFrame, to html: inout HTMLWriter) {
@@ -299,11 +315,11 @@ extension Subscription {
 }
 
 extension SubscriptionStatus {
-    var words: String {
+    package var words: String {
         switch self {
         case .never: "not bought yet"
         case .active: "active"
-        case .activeWillEnd: "active, will end"
+        case .activeWillEnd: "active, renewal is off"
         case .grace: "in grace: the renewal failed, access continues"
         case .retry: "in billing retry, without access"
         case .expired: "expired"

@@ -148,7 +148,7 @@ extension ConsoleTable {
                     case .code(let text): html.id(text)
                     case .product(let id, let name): html.product(id, name: name)
                     case .number(let number): html.text(number.grouped)
-                    case .time(let instant): html.time(instant)
+                    case .time(let instant): html.cell(instant)
                     case .link(let text, let address): html.idLink(text, address)
                     case .links(let links):
                         for (index, link) in links.prefix(Self.linksMax).enumerated() {

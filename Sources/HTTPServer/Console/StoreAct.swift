@@ -158,9 +158,9 @@ struct StoreAct: Sendable {
             "This is about subscription \(subscription.originalTransactionId) of \(stream.app) (\(stream.environment.rawValue))."
         ]
         let end = subscription.accessEnd(at: now).map {
-            $0 == .latest ? ", without an end" : ", until \($0.longText) UTC"
+            $0 == .latest ? ", access without an end" : ", access until \($0.longText) UTC"
         }
-        effects.append("As far as the ledger knows, it is \(subscription.status(at: now).rawValue)\(end ?? "").")
+        effects.append("As far as the ledger knows, it is \(subscription.status(at: now).words)\(end ?? "").")
         switch action {
         case .answerRefund: break
         case .extend, .extendAll:

@@ -129,12 +129,24 @@ extension ExplainedCustomers {
                 .clock,
                 "Access ends, unless the store charges the next month of the commitment, which is not renewed\(end)")
         }
-        let price = renewal.priceIncreaseStatus == 0 ? ", and a price increase waits for the customer’s consent" : ""
         return switch reported?.isRenewing {
-        case true?: change(.clock, "Access ends, unless the store renews the subscription: renewal is on\(price)")
+        case true?: change(.clock, renewalText(renewal, of: last, question))
         case false?: change(.clock, "Access ends: renewal is switched off")
         case nil: change(.clock, "Access ends, unless the subscription is renewed: whether renewal is on is not known")
         }
+    }
+
+    /// Such as `Renews for 12.99 USD; access ends if it is not renewed`. Who does not pay is not told the price.
+    private func renewalText(_ renewal: RenewalInfo, of last: Candidate, _ question: Question) -> String {
+        let isPayer =
+            switch last.given.payer {
+            case .family, .assigned, .granted: false
+            case .paying, .trial, .grace, nil:
+                !ties(of: last.line, question.customer, at: question.at).contains { $0.rule == .tiedBySeat }
+            }
+        let price = isPayer ? renewal.nextPrice.map { " for \($0.words)" } ?? "" : ""
+        let consent = renewal.priceIncreaseStatus == 0 ? " if the customer consents to the price increase" : ""
+        return "\(Explanation.PossibleChange.renews)\(price)\(consent); access ends if it is not renewed"
     }
 
     // MARK: Without access

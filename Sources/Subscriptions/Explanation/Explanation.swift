@@ -73,6 +73,15 @@ package struct Explanation: Sendable, Hashable {
         package let rule: ExplanationRule
         /// A sentence without its full stop.
         package let text: String
+
+        /// How the text of a renewal begins.
+        static let renews = "Renews"
+
+        /// What follows the instant of a renewal, such as ` for 12.99 USD; access ends if it is not renewed`; nil if
+        /// it is another change.
+        package var renewal: String? {
+            rule == .clock && text.hasPrefix(Self.renews) ? String(text.dropFirst(Self.renews.count)) : nil
+        }
     }
 
     /// Maximum number of reasons in ``against``.

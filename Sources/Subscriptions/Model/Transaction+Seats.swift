@@ -59,4 +59,9 @@ extension RenewalInfo {
         let (price, isTooLarge) = renewalPrice.multipliedReportingOverflow(by: seats)
         return isTooLarge ? nil : price
     }
+
+    /// The same with its currency.
+    package var nextPrice: AppliedRule.Amount? {
+        priceOfRenewal.map { AppliedRule.Amount(thousandths: $0, currency: currency) }
+    }
 }
