@@ -100,7 +100,7 @@ struct ChronicleTests {
                 Told("2026-04-02", [Self.january], [expired]),
             ]) == [
                 "2026-01-01 bought (1)", "2026-02-01 the renewal failed: grace began (2)",
-                "2026-02-17 access ended: the renewal failed, and the store has stopped retrying the payment (2) by the clock",
+                "2026-02-17 access ended: the renewal failed, and the store has stopped retrying the payment (3) by the clock",
                 "2026-04-02 renewal reported as off, because the subscription has ended (3)",
             ])
     }

@@ -66,7 +66,7 @@ struct LapseTests {
             reports: [bought, told("2026-02-01", autoRenew: false) { $0.expirationIntent = 5 }]),
         // Without a reason, the renewal in force at the end counts, not a later one.
         Case(
-            words: "the renewal failed, and the store has stopped retrying the payment", positions: [2],
+            words: "the renewal failed, and no later payment is known", positions: [2],
             reports: [
                 bought, told("2026-02-01") { $0.isInBillingRetryPeriod = true }, told("2026-02-08", autoRenew: false),
             ]),

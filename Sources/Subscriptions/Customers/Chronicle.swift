@@ -178,10 +178,16 @@ struct Chronicle {
             entry.position = cut.positions.first
         } else if let (lapse, positions) = reason(endOf: period) {
             words = lapse.words
-            entry.position = positions.first
+            // Of several, the one that states the reason, and not the first failure.
+            entry.position = positions.last(where: isReason) ?? positions.first
         }
         if let words { entry.what += ": \(words)" }
         return entry
+    }
+
+    /// Whether an event states why the subscription ended.
+    private func isReason(_ position: Int64) -> Bool {
+        subscription.renewals.contains { $0.position == position && $0.renewal.expirationIntent != nil }
     }
 
     private func reason(endOf period: AccessPeriod) -> (lapse: Lapse, positions: [Int64])? {

@@ -240,6 +240,7 @@ extension Lapse {
         case .onHold: "\(failed) put the subscription on hold"
         case .paused(let until): "the customer paused the subscription" + (until.map { " until \($0.words)" } ?? "")
         case .failed: "\(failed) has stopped retrying the payment"
+        case .unpaid: "the renewal failed, and no later payment is known"
         case .priceRefused: "the customer did not accept a price increase"
         case .notForSale: "the product was not for sale at the renewal"
         case .unnamed: "the store ended the subscription without naming a reason"

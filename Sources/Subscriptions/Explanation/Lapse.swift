@@ -11,8 +11,10 @@ package enum Lapse: Sendable, Hashable {
     ///
     /// - Parameter until: Nil if the store does not say it.
     case paused(until: Instant?)
-    /// The renewal failed, and the store has given up.
+    /// The renewal failed, and the store states that it has given up.
     case failed
+    /// The renewal failed, and nothing that is known followed: the store did not say that it has given up.
+    case unpaid
     case priceRefused
     case notForSale
     /// The store states that it ended, and no reason that it has a name for.
@@ -71,7 +73,8 @@ extension Subscription {
                 return since <= period.end ? isOff(statement, afterEndAt: period.end) : nil
             }
             return (.switchedOff, [switchedOff ?? stated])
-        case .billing: return (.failed, [failure(of: period, reported), reason.isStated ? stated : nil])
+        case .billing where reason.isStated: return (.failed, [failure(of: period, reported), stated])
+        case .billing: return (.unpaid, [failure(of: period, reported)])
         case .price: return (.priceRefused, [stated])
         case .unavailable: return (.notForSale, [stated])
         case .other: return (.unnamed, [stated])
