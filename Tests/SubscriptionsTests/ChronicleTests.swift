@@ -22,8 +22,12 @@ struct ChronicleTests {
     }()
 
     /// Each entry as `1 Jan bought (1)`, oldest first.
-    private static func history(_ reports: [Told], through instant: String = "2026-12-31") -> [String] {
-        let example = ExplanationExample(rule: .paid, reports: reports, at: instant, active: true, positions: [])
+    private static func history(
+        _ reports: [Told], through instant: String = "2026-12-31",
+        of customer: CustomerKey = CustomerKey(.subscription, testSubscription)
+    ) -> [String] {
+        let example = ExplanationExample(
+            rule: .paid, reports: reports, customer: customer, at: instant, active: true, positions: [])
         return example.explained.lines(of: example.customer).flatMap { $0.chronicle(through: day(instant)) }
             .sorted { ($0.at, $0.position ?? .max) < ($1.at, $1.position ?? .max) }
             .map { entry in
@@ -140,6 +144,52 @@ struct ChronicleTests {
                 "2026-01-20 refunded: taken back, counts again",
                 "2026-02-01 access ended by the clock",
             ])
+    }
+
+    @Test("what was renewed and refunded later did not end before the refund")
+    func refundedRenewal() {
+        func history(boughtOn bought: String, refundedOn refunded: String) -> [String] {
+            let renewal = row("12", bought, "2026-03-01")
+            return Self.history([
+                Told("2026-01-01", [Self.january]), Told(bought, [renewal]),
+                Told("2026-02-20", [renewal.refunded(refunded)]),
+            ])
+        }
+        #expect(
+            history(boughtOn: "2026-02-01", refundedOn: "2026-02-10") == [
+                "2026-01-01 bought (1)", "2026-02-01 renewed, refunded later (2)",
+                "2026-02-10 refunded: counts as never bought (3)",
+            ])
+        // Of a renewal that was refunded before the end of the purchase before it, that end stays.
+        #expect(
+            history(boughtOn: "2026-01-20", refundedOn: "2026-01-25").last == "2026-02-01 access ended by the clock")
+    }
+
+    @Test("a grant that was taken back says by whom and why, and not that its time came")
+    func grants() throws {
+        func told(_ at: String, from: String, until: String, by: String, isRevocation: Bool = false) throws -> Told {
+            let grant = try GrantStatement(
+                id: "g-1", customerId: "u-1", entitlement: "plus", from: day(from), until: day(until),
+                reason: "case 1", by: by, isRevocation: isRevocation)
+            let event = grant.event(
+                source: .operator, environment: .production, app: "a", receivedAt: day(at),
+                dedupeKey: DedupeKey(bytes: []))
+            return Told(at, event.transactions)
+        }
+        let key = GrantStatement.key(of: "g-1")
+        let revoked = try told("2026-01-05", from: "2026-01-01", until: "2026-01-05", by: "anna", isRevocation: true)
+        let given = try told("2026-01-01", from: "2026-01-01", until: "2026-01-11", by: "ben")
+        let history = Self.history([given, revoked], of: key)
+        #expect(history.count == 2 && history.first?.hasPrefix("2026-01-01 given by hand") == true, "\(history)")
+        #expect(history.last == "2026-01-05 taken back by anna: case 1 (2)", "\(history)")
+        // Before it began, it gave nothing.
+        let early = [
+            try told("2026-01-01", from: "2026-01-10", until: "2026-01-20", by: "ben"),
+            try told("2026-01-05", from: "2026-01-10", until: "2026-01-05", by: "anna", isRevocation: true),
+        ]
+        #expect(Self.history(early, of: key) == ["2026-01-05 taken back by anna: case 1 (2)"])
+        // One that was not taken back ends by itself.
+        #expect(Self.history([given], of: key).last == "2026-01-11 access ended by the clock")
     }
 
     @Test(

@@ -162,13 +162,33 @@ struct Chronicle {
         return all.compactMap { end -> ChronicleEntry? in
             // Another owner has it from then on.
             guard end < .latest, !intervals.contains(where: { $0.interval.upperBound == end }),
-                let period = access.last(where: { $0.end == end })
+                let period = access.last(where: { $0.end == end }), !isContinued(at: end)
             else { return nil }
             return self.end(of: period)
         }
     }
 
+    /// Whether the customer had access at the end of a purchase by another one that was refunded only later.
+    private func isContinued(at end: Instant) -> Bool {
+        subscription.refunded.contains { period in
+            guard period.start <= end, end < period.end else { return false }
+            let row = subscription.transactions.first { $0.transaction.transactionId == period.transactionId }
+            return row?.settled.revocationDate ?? .latest > end
+        }
+    }
+
+    /// How a grant was taken back, with the event that says so; nil if it was not, and for other purchases.
+    private func takenBack(_ transactionId: String?) -> (what: String, position: Int64?)? {
+        guard let row = subscription.transactions.first(where: { $0.transaction.transactionId == transactionId }),
+            let statement = GrantStatement(of: row.transaction), statement.isRevocation
+        else { return nil }
+        return ("taken back\(statement.by.map { " by \($0)" } ?? ""): \(statement.reason)", row.positions.max())
+    }
+
     private func end(of period: AccessPeriod) -> ChronicleEntry {
+        if let (what, position) = takenBack(period.transactionId) {
+            return ChronicleEntry(at: period.end, what: what, productId: period.productId, position: position)
+        }
         let cut = rules.first { $0.rule.effect == .cuts && $0.at == period.end }
         var entry = ChronicleEntry(
             at: period.end, what: "access ended", productId: period.productId, isByClock: cut == nil)
@@ -241,6 +261,12 @@ struct Chronicle {
                 case .movedTo:
                     what = "transaction \(rule.transactionId ?? "") moved to subscription \(rule.key?.id.text ?? "")"
                 case .extended: (what, until) = ("end moved to a later date", rule.period?.upperBound)
+                case .laterStatementWins where takenBack(rule.transactionId) != nil:
+                    // The end of its period says so, unless it was taken back before it began.
+                    guard let revoked = takenBack(rule.transactionId),
+                        !subscription.access.contains(where: { $0.transactionId == rule.transactionId })
+                    else { return nil }
+                    what = revoked.what
                 case .laterStatementWins:
                     let expiry = rule.transactionId.flatMap { transactions[$0]?.expiresDate }
                     let isShorter = rule.period?.lowerBound == expiry
