@@ -150,6 +150,24 @@ struct TimelineTests {
         #expect(drawing.matches(of: /aria-label="Restored 15 Jun 2025 15:06"/).count == 1)
     }
 
+    @Test("what another customer has since is not drawn")
+    func passedOn() {
+        let (subscription, events) = Self.story
+        var html = HTMLWriter()
+        Timeline(
+            subscription, events: events, at: Self.at(84), now: Self.at(84), known: nil, span: .latest,
+            owned: [Instant.earliest..<Self.at(40)]
+        ).write(in: Self.frame, page: Address("customers", "100"), number: 0, to: &html)
+        let drawing = String(decoding: html.bytes, as: UTF8.self)
+
+        #expect(drawing.contains("Bought 22 Jul 2025 15:06") && drawing.contains("TYPE_3"), "\(drawing)")
+        for later in ["Grace ", "TYPE_4", "TYPE_5", "Bought 4 Aug 2025"] {
+            #expect(Self.drawing(subscription, events).contains(later), "\(later)")
+            #expect(!drawing.contains(later), "\(later)")
+        }
+        #expect(!drawing.contains("class=\"in-retry\""))
+    }
+
     @Test("two clocks at about the same time share one label")
     func labels() {
         let (subscription, events) = Self.story

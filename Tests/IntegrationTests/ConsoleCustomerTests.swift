@@ -52,6 +52,26 @@ struct ConsoleCustomerTests {
             #expect(after.contains("The customer is the app user with account token <a"))
             #expect(after.contains("<td>subscription gained</td>"), "\(after)")
             #expect(!before.contains("<td>subscription gained</td>"))
+            // Each of the two pages names the other customer.
+            let first = try #require(
+                try await server.sql(
+                    """
+                    select ownership.customer_id
+                    from subledger.ownership
+                    where ownership.original_transaction_id = '\(parts[0])'
+                      and ownership.starts_at = '-infinity'
+                    """
+                ).first)
+            let loser = try await browser.get(
+                "/console/customers/\(first)?as=account&\(Self.stream)", cookie: cookie
+            ).body
+            #expect(loser.contains("no longer this customer’s</h3>"), "\(loser)")
+            #expect(loser.contains("It belongs to the app user with account token <a"))
+            #expect(loser.contains("\(parts[1])</a> since <time"))
+            #expect(loser.contains("<td>belongs to another customer</td>"))
+            #expect(after.contains("It belonged to the app user with account token <a"), "\(after)")
+            #expect(after.contains("\(first)</a> until <time"))
+            #expect(!before.contains("It belongs to ") && !before.contains("It belonged to "))
         }
     }
 

@@ -32,14 +32,19 @@ extension CustomerPage {
                 if let given = givenRow(owned, here) { return given }
                 // Without the access of other owners.
                 guard let subscription = past(owned.subscription) else { return nil }
-                let renewal = subscription.renewal(at: at)
+                let isLost = knownAt == nil && self.isLost(owned)
+                let last = isLost ? subscription.access.last?.productId : subscription.renewal(at: at).productId
+                let product = subscription.period(at: at)?.productId ?? last
+                let renewing: ConsoleTable.Cell =
+                    isLost ? .empty : .text(subscription.isRenewing(at: at).map { $0 ? "on" : "off" } ?? "unknown")
                 let id = subscription.originalTransactionId
                 return [
                     .link(id, here(Address("subscriptions", id), owned.joinedApp).withClocks(of: address)),
-                    .optional(subscription.storeName), .text(subscription.status(at: at).words),
-                    .product(subscription.period(at: at)?.productId ?? renewal.productId, names),
+                    .optional(subscription.storeName),
+                    .text(isLost ? "belongs to another customer" : subscription.status(at: at).words),
+                    .product(product, names),
                     .optional(subscription.accessEnd(at: at)),
-                    .text(subscription.isRenewing(at: at).map { $0 ? "on" : "off" } ?? "unknown"),
+                    renewing,
                     .number(Int64(owned.positions.count { isKnown($0, owned.joinedApp) })),
                 ] + (joined == nil ? [] : [.text(owned.joinedApp ?? customer.identity.app)])
             },

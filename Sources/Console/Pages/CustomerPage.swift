@@ -265,6 +265,7 @@ package struct CustomerPage: ConsolePage {
                         owned.positions.contains($0.position)
                     }, at: at, now: frame.now,
                     known: knownAt.map { Timeline.Known(at: $0, subscription: past(subscription)) }, span: span,
+                    owned: owned.intervals.map(\.interval),
                     marksMax: max(Timeline.marksMax / pictures, Self.marksMin))
             )
         }
@@ -282,10 +283,10 @@ package struct CustomerPage: ConsolePage {
                 html.element("div", [.class("line")]) { html in
                     html.element("h3") { html in
                         html.idLink(id, frame.subscription(id))
-                        let words = [owned.subscription.storeName, statusWords(of: owned.subscription)]
-                            .compactMap(\.self)
+                        let words = [owned.subscription.storeName, statusWords(of: owned)].compactMap(\.self)
                         html.text(" \(words.joined(separator: ", "))\(owned.joinedApp.map { ", in \($0)" } ?? "")")
                     }
+                    writeOwners(of: owned, frame, to: &html)
                     timeline.write(in: frame, page: address, number: number, to: &html)
                 }
             }
@@ -297,8 +298,34 @@ package struct CustomerPage: ConsolePage {
         }
     }
 
-    private func statusWords(of subscription: Subscription) -> String {
-        guard knownAt != nil else { return subscription.status(at: at).words }
+    /// Who had the subscription before the customer, and who has it since.
+    private func writeOwners(
+        of owned: ExplainedCustomers.OwnedLine, _ frame: PageFrame, to html: inout HTMLWriter
+    ) {
+        guard knownAt == nil else { return }
+        let owners = [("It belonged to ", owned.previous, " until "), ("It belongs to ", owned.next, " since ")]
+        for (verb, owner, time) in owners {
+            guard let owner, owner.at <= at else { continue }
+            html.element("p") { html in
+                html.text("\(verb)\(owner.customer.kind.words) ")
+                html.link(
+                    owner.customer.id.text,
+                    frame.customer(owner.customer.id.text, kind: owner.customer.kind.rawValue))
+                html.text(time)
+                html.time(owner.at)
+                html.text(".")
+            }
+        }
+    }
+
+    /// Whether another customer has the subscription at the time of the page.
+    func isLost(_ owned: ExplainedCustomers.OwnedLine) -> Bool { owned.next.map { $0.at <= at } ?? false }
+
+    private func statusWords(of owned: ExplainedCustomers.OwnedLine) -> String {
+        let subscription = owned.subscription
+        guard knownAt != nil else {
+            return isLost(owned) ? "no longer this customer’s" : subscription.status(at: at).words
+        }
         return past(subscription).map { "\($0.status(at: at).words), as it was known" }
             ?? "was not known as this customer's"
     }

@@ -100,7 +100,7 @@ extension Timeline {
         let refunded = subscription.refunded.map { (period: $0, isRemoved: true) }
         let access = subscription.access.map { (period: $0, isRemoved: false) }
         // What ended before the picture begins is not at its edge.
-        let shown = (refunded + access).filter { $0.period.end > span.lowerBound }
+        let shown = (refunded + access).filter { $0.period.end > span.lowerBound && isOwned($0.period.start) }
         for group in joined(shown, { max($0.period.start, span.lowerBound) }) {
             guard let first = group.first, let last = group.last else { continue }
             let (start, end) = (x(first.period.start), x(group.map(\.period.end).max() ?? last.period.end))
@@ -207,7 +207,7 @@ extension Timeline {
     private func writePurchases(_ frame: PageFrame, _ page: Address, to html: inout HTMLWriter) {
         // Above all purchases, of which the next one may be near.
         var refunds: [Instant] = []
-        let dated = subscription.transactions.filter { $0.transaction.purchaseDate != nil }
+        let dated = subscription.transactions.filter { $0.transaction.purchaseDate.map { isOwned($0) } ?? false }
         for group in joined(dated, { $0.transaction.purchaseDate ?? .earliest }) {
             guard let first = group.first, let date = first.transaction.purchaseDate else { continue }
             let isNew = group.count == 1 && known.map { isLater(first, than: $0) } ?? false
@@ -230,7 +230,9 @@ extension Timeline {
                     html.element(
                         "text", [.number(.x, x(date) + 9), .number(.y, y(1) + 18), .class("small")],
                         text: "×\(group.count)")
-                } else if first.settled.isRefunded, let refunded = first.settled.revocationDate, contains(refunded) {
+                } else if first.settled.isRefunded, let refunded = first.settled.revocationDate, contains(refunded),
+                    isOwned(refunded)
+                {
                     refunds.append(refunded)
                 }
             }
@@ -260,8 +262,11 @@ extension Timeline {
 
     /// The renewal preference between its statements, in three kinds of line.
     private func writeRenewal(to html: inout HTMLWriter) {
-        let bought = subscription.transactions.compactMap(\.transaction.purchaseDate).min() ?? span.lowerBound
-        let times = [bought] + subscription.renewals.map(\.statedAt).filter { contains($0) && $0 > bought }
+        let first = subscription.transactions.compactMap(\.transaction.purchaseDate).min() ?? span.lowerBound
+        let bought = max(first, owned?.map(\.lowerBound).min() ?? first)
+        let shownUntil = min(at, owned?.map(\.upperBound).max() ?? at)
+        let times =
+            [bought] + subscription.renewals.map(\.statedAt).filter { contains($0) && $0 > bought && isOwned($0) }
         var segments: [(start: Instant, kind: String)] = []
         // Of several in one pixel, the last: each costs a look at all statements, of which there may be thousands.
         var byPixel: [Int: Instant] = [:]
@@ -275,7 +280,8 @@ extension Timeline {
         }
         for (index, segment) in segments.enumerated() where segment.kind != "unknown" {
             let end =
-                index + 1 < segments.count ? segments[index + 1].start : min(max(at, segment.start), span.upperBound)
+                index + 1 < segments.count
+                ? segments[index + 1].start : min(max(shownUntil, segment.start), span.upperBound)
             let (from, to) = (x(segment.start), x(end))
             let path = "M\(Self.text(from)) \(Self.text(y(2) + 14))H\(Self.text(max(to, from + 2)))"
             html.element("path", [.text(.d, path), .class(segment.kind)]) { _ in }

@@ -14,6 +14,8 @@ struct Timeline {
     /// The subscription by what was known at another instant; nil for today's knowledge.
     let known: Known?
     let span: Range<Instant>
+    /// The intervals in which the customer of the page owns the subscription: what lies outside is not drawn. Nil for all.
+    let owned: [Range<Instant>]?
     /// Whether something lies before or after the span.
     let isPart: Bool
     /// Most marks in a lane. A mark has about 350 bytes.
@@ -36,14 +38,23 @@ struct Timeline {
 
     init(
         _ subscription: Subscription, events: [StoredEvent], at: Instant, now: Instant, known: Known?,
-        span: TimelineSpan, marksMax: Int = Self.marksMax
+        span: TimelineSpan, owned: [Range<Instant>]? = nil, marksMax: Int = Self.marksMax
     ) {
-        self.subscription = subscription
-        self.events = events
+        func isWithin(_ instant: Instant) -> Bool {
+            guard let owned else { return true }
+            return owned.contains { $0.contains(instant) }
+        }
+        var own = subscription
+        if let owned { own = subscription.owned(during: owned) }
+        let ownEvents = events.filter { isWithin($0.occurredAt ?? $0.receivedAt) }
+        let bought = own.transactions.compactMap(\.transaction.purchaseDate).filter { isWithin($0) }
+        self.owned = owned
+        self.subscription = own
+        self.events = ownEvents
         self.at = at
         self.known = known
         self.marksMax = marksMax
-        let whole = Self.span(of: subscription, events, at: at, now: now)
+        let whole = Self.span(of: own, bought: bought, ownEvents, at: at, now: now)
         switch span {
         case .all: self.span = whole
         case .closer(let span): self.span = span
@@ -62,11 +73,11 @@ struct Timeline {
     /// From the first purchase to the end of access, with a margin; to the instant if that is later, and not long after all
     /// has ended.
     private static func span(
-        of subscription: Subscription, _ events: [StoredEvent], at: Instant, now: Instant
+        of subscription: Subscription, bought: [Instant], _ events: [StoredEvent], at: Instant, now: Instant
     ) -> Range<Instant> {
         var times =
             subscription.access.flatMap { [$0.start, $0.end] } + subscription.refunded.flatMap { [$0.start, $0.end] }
-        times += subscription.transactions.compactMap(\.transaction.purchaseDate) + events.compactMap(\.occurredAt)
+        times += bought + events.compactMap(\.occurredAt)
         times = times.filter { $0 < .latest }
         let isLongAgo = times.min().flatMap { first in
             times.max().map { at.milliseconds - $0.milliseconds > ($0.milliseconds - first.milliseconds) / 2 }
@@ -85,6 +96,12 @@ struct Timeline {
     }
 
     func contains(_ instant: Instant) -> Bool { span.contains(instant) }
+
+    /// Whether the customer of the page owns the subscription at an instant.
+    func isOwned(_ instant: Instant) -> Bool {
+        guard let owned else { return true }
+        return owned.contains { $0.contains(instant) }
+    }
 
     /// The marks of a lane; if there are too many, neighbours are joined.
     func joined<Mark>(_ marks: [Mark], _ time: (Mark) -> Instant) -> [[Mark]] {

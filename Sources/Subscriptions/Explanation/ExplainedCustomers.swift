@@ -101,7 +101,17 @@ package struct ExplainedCustomers: Sendable {
         package let positions: Set<Int64>
         /// Those of ``SubscriptionFacts/voidsOfUnknownOrders`` that happened while the customer owned it.
         package let voids: [CustomerNotice]
+        /// The customer who had it before, until when; nil if there is none.
+        package let previous: OtherOwner?
+        /// The customer who has it instead, since when; nil if there is none.
+        package let next: OtherOwner?
         fileprivate let rules: [AppliedRule]
+
+        /// Another owner, with the instant at which the subscription changed hands.
+        package struct OtherOwner: Sendable, Hashable {
+            package let customer: CustomerKey
+            package let at: Instant
+        }
 
         /// With the access that the customer has or had by owning it.
         package var owned: Subscription { subscription.owned(during: intervals.map(\.interval)) }
@@ -143,12 +153,26 @@ package struct ExplainedCustomers: Sendable {
                     isSeat: own.reason == .seat)
             }
             guard !intervals.isEmpty else { return nil }
+            let owners = Self.otherOwners(among: all, than: customer)
             return OwnedLine(
                 subscription: line.subscription, intervals: intervals.united, joinedApp: line.joinedApp,
                 positions: line.positions,
                 voids: line.voids.filter { void in intervals.contains { $0.interval.contains(void.at) } },
-                rules: line.rules)
+                previous: owners.previous, next: owners.next, rules: line.rules)
         }
+    }
+
+    /// From whom a customer has a subscription, and who has it since.
+    private static func otherOwners(
+        among all: [Ownership], than customer: CustomerKey
+    ) -> (previous: OwnedLine.OtherOwner?, next: OwnedLine.OtherOwner?) {
+        let own = all.filter { $0.owner == customer && $0.reason != .seat }
+        let others = all.filter { $0.owner != customer && $0.reason != .seat }
+        guard let from = own.map(\.from).min(), let until = own.map(\.until).max() else { return (nil, nil) }
+        return (
+            others.first { $0.until == from }.map { OwnedLine.OtherOwner(customer: $0.owner, at: from) },
+            others.first { $0.from == until }.map { OwnedLine.OtherOwner(customer: $0.owner, at: until) }
+        )
     }
 
     /// The entitlements that the customer has or had at the instant.
