@@ -57,6 +57,16 @@ struct ConsoleGrantTests {
             let seen = try await server.backend.get(entitlements)
             let shown = try await browser.get(Self.page, cookie: cookie)
             let grant = try #require(confirmation.first { $0.0 == "grant" }?.1)
+            func again(_ days: String) async throws -> String {
+                try await browser.post(
+                    path,
+                    try Self.fields(
+                        shown, [("do", "give"), ("entitlement", "plus"), ("length", days), ("reason", "more")]),
+                    cookie: cookie
+                ).body
+            }
+            let shorter = try await again("3")
+            let longer = try await again("30")
             let warning = try await browser.post(
                 path, try Self.fields(shown, [("do", "revoke"), ("grant", grant), ("reason", "wrong account")]),
                 cookie: cookie)
@@ -81,6 +91,9 @@ struct ConsoleGrantTests {
             #expect(preview.status == 200, "\(preview.body)")
             #expect(preview.body.contains("gets plus now, until 18 Nov 2019 08:14 UTC."), "\(preview.body)")
             #expect(preview.body.contains("Today the customer does not have it."))
+            #expect(shorter.contains("Today the customer has it, until 18 Nov 2019 08:14 UTC."), "\(shorter)")
+            #expect(shorter.contains("That is no shorter, so this grant adds nothing."), "\(shorter)")
+            #expect(longer.contains("The grant adds only what lies after that end."), "\(longer)")
             #expect(preview.body.contains("case 4711"))
             #expect(!nothing.body.contains("plus"))
             #expect(given.status == 303 && twice.status == 303, "\(given.body)")

@@ -208,6 +208,33 @@ struct ExplanationTests {
         #expect(shared.couldChange.map(\.text) == ["Renews; access ends if it is not renewed"])
     }
 
+    @Test("what was given by hand beyond a renewal does not hide the renewal")
+    func given() {
+        func next(autoRenew: Bool, givenUntil end: String) -> [String] {
+            let grant = row("21", "2026-02-10", end, subscription: "2000000000000002") {
+                $0.inAppOwnershipType = Transaction.granted
+            }
+            let renewal = intention(autoRenew: autoRenew) { ($0.renewalPrice, $0.currency) = (1630, "EUR") }
+            let keys = [testSubscription, "2000000000000002"].map { CustomerKey(.subscription, $0) }
+            let example = ExplanationExample(
+                rule: .granted,
+                reports: [Told("2026-02-01", [Self.february], [renewal]), Told("2026-02-10", [grant])],
+                statements: [linked("u-1", keys[0], keys[1])], customer: .u1, at: "2026-02-15", active: true,
+                positions: [])
+            return example.explanation.couldChange.map { "\($0.at.description.prefix(10)) \($0.text)" }
+        }
+        #expect(
+            next(autoRenew: true, givenUntil: "2026-03-09") == [
+                "2026-03-01 Renews for 1.63 EUR, and access goes on",
+                "2026-03-09 Access ends, as it was given, unless the renewal before reaches further",
+            ])
+        #expect(next(autoRenew: false, givenUntil: "2026-03-09") == ["2026-03-09 Access ends, as it was given"])
+        #expect(
+            next(autoRenew: true, givenUntil: "2026-02-20") == [
+                "2026-03-01 Renews for 1.63 EUR; access ends if it is not renewed"
+            ])
+    }
+
     @Test("of a purchase and its restored copy, the first report is the evidence")
     func copies() {
         var copy = Self.january

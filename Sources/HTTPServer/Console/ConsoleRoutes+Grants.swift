@@ -51,21 +51,28 @@ extension ConsoleRoutes {
         guard try await grants.isGiven(grant.entitlement, by: key.app) else { throw Self.unknownEntitlement }
         let reference = CustomerReader.Reference(
             app: key.app, environment: key.environment, id: id, kind: .link)
-        let held = Self.found(try await customers.explained(reference, knownAt: nil).customer(at: visit.now))?.granted
-            .first {
-                $0.entitlement == grant.entitlement && $0.until > visit.now
-            }
+        let customer = Self.found(try await customers.explained(reference, knownAt: nil).customer(at: visit.now))
+        let held = customer?.granted.first { $0.entitlement == grant.entitlement && $0.until > visit.now }
         let end = until.map { "until \($0.longText) UTC" } ?? "without an end"
         var effects = [
             "Customer \(id) of \(key.app) (\(key.environment.rawValue)) gets \(grant.entitlement) "
                 + "\(from <= visit.now ? "now" : "from \(from.longText) UTC on"), \(end)."
         ]
-        effects.append(
-            held.map {
-                "Today the customer has it, \($0.until == .latest ? "without an end" : "until \($0.until.longText) UTC")."
+        if let held {
+            let end = held.until == .latest ? "without an end" : "until \(held.until.longText) UTC"
+            effects.append("Today the customer has it, \(end).")
+            if until ?? .latest <= held.until {
+                effects.append("That is no shorter, so this grant adds nothing.")
+            } else {
+                let isRenewing = customer?.explanation(of: grant.entitlement).couldChange.contains { $0.renewal != nil }
+                effects.append(
+                    "The grant adds only what lies after that end"
+                        + (isRenewing == true ? ", and nothing while a renewal gives access then." : "."))
             }
-                ?? "Today the customer does not have it.")
-        effects.append("Nobody pays for it, so no figure of payers, money or churn counts it. It can be taken back.")
+        } else {
+            effects.append("Today the customer does not have it.")
+        }
+        effects.append("The grant is free, so no figure of payers, money or churn counts it. It can be taken back.")
         return ConsoleResponse.html(
             .ok,
             visit.frame.html(

@@ -60,11 +60,30 @@ extension ExplainedCustomers {
             // An upgrade replaces a purchase by another one, so it takes nothing back.
             rule.rule != .replacedByUpgrade && rule.transactionId != inForce.given.transactionId && rule != ending
         }
+        let renewing = last?.given.rule == .granted ? renewals(of: question, before: until) : []
+        let end =
+            until < .latest
+            ? [self.end(of: question, until: until, by: last, ending, hasRenewal: !renewing.isEmpty)] : []
         return (
             because, against + withoutPeriod(question.entitlement, question.customer),
-            continuation(of: question, after: inForce, until: until)
-                + (until < .latest ? [end(of: question, until: until, by: last, ending)] : [])
+            continuation(of: question, after: inForce, until: until) + renewing + end
         )
+    }
+
+    /// The renewals that are due before the end of access that was given by hand: with them, it goes on.
+    private func renewals(of question: Question, before until: Instant) -> [Explanation.PossibleChange] {
+        var lines: Set<String> = []
+        return question.candidates.compactMap { candidate -> Explanation.PossibleChange? in
+            let subscription = candidate.line.subscription
+            guard candidate.given.rule == .paid, let period = candidate.effective, period.cut == nil,
+                period.end > question.at, period.end < until, candidate.isReaching(period.end),
+                !subscription.access.contains(where: { $0.start <= period.end && $0.end > period.end }),
+                subscription.isRenewing(at: period.end) == true, subscription.reasonOfEnd(of: period) == nil,
+                lines.insert(candidate.line.id).inserted
+            else { return nil }
+            let renewal = renewalText(subscription.renewal(at: period.end), of: candidate, question)
+            return Explanation.PossibleChange(at: period.end, rule: .clock, text: "\(renewal), and access goes on")
+        }
     }
 
     /// What ends access by a purchase at the instant, before its period is over; nil if nothing does.
@@ -95,8 +114,9 @@ extension ExplainedCustomers {
     /// - Parameters:
     ///   - last: The purchase that reaches the end.
     ///   - ending: What ends it before its time; nil if nothing does.
+    ///   - hasRenewal: Whether something that renews gives access as well.
     private func end(
-        of question: Question, until: Instant, by last: Candidate?, _ ending: AppliedRule?
+        of question: Question, until: Instant, by last: Candidate?, _ ending: AppliedRule?, hasRenewal: Bool
     ) -> Explanation.PossibleChange {
         func change(_ rule: ExplanationRule, _ text: String) -> Explanation.PossibleChange {
             Explanation.PossibleChange(at: until, rule: rule, text: text)
@@ -111,7 +131,10 @@ extension ExplainedCustomers {
         if let effective = last.effective, let (lapse, _) = subscription.reasonOfEnd(of: effective) {
             return change(.clock, "Access ends: \(lapse.words)")
         }
-        if last.given.rule == .granted { return change(.clock, "Access ends, as it was given") }
+        if last.given.rule == .granted {
+            let renewal = hasRenewal ? ", unless the renewal before reaches further" : ""
+            return change(.clock, "Access ends, as it was given\(renewal)")
+        }
         if last.given.rule == .nonRenewingDuration {
             return change(.clock, "Access ends, because the product does not renew")
         }
@@ -130,13 +153,14 @@ extension ExplainedCustomers {
                 "Access ends, unless the store charges the next month of the commitment, which is not renewed\(end)")
         }
         return switch reported?.isRenewing {
-        case true?: change(.clock, renewalText(renewal, of: last, question))
+        case true?:
+            change(.clock, "\(renewalText(renewal, of: last, question)); access ends if it is not renewed")
         case false?: change(.clock, "Access ends: renewal is switched off")
         case nil: change(.clock, "Access ends, unless the subscription is renewed: whether renewal is on is not known")
         }
     }
 
-    /// Such as `Renews for 12.99 USD; access ends if it is not renewed`. Who does not pay is not told the price.
+    /// Such as `Renews for 12.99 USD`. Who does not pay is not told the price.
     private func renewalText(_ renewal: RenewalInfo, of last: Candidate, _ question: Question) -> String {
         let isPayer =
             switch last.given.payer {
@@ -146,7 +170,7 @@ extension ExplainedCustomers {
             }
         let price = isPayer ? renewal.nextPrice.map { " for \($0.words)" } ?? "" : ""
         let consent = renewal.priceIncreaseStatus == 0 ? " if the customer consents to the price increase" : ""
-        return "\(Explanation.PossibleChange.renews)\(price)\(consent); access ends if it is not renewed"
+        return "\(Explanation.PossibleChange.renews)\(price)\(consent)"
     }
 
     // MARK: Without access
