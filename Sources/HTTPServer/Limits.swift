@@ -200,6 +200,8 @@ package enum Limits {
     static let consoleTextBytesMax = 4096
     /// Pause after a failed login. A token has 256 random bits, so this is against scripts that fill the log.
     package static let consoleLoginPause = Duration.seconds(1)
+    /// Other streams with the id of a customer whose active entitlements its page names: each costs a few queries.
+    static let consoleElsewhereMax = 3
     /// Events and history entries on a page of the console: with links, a row has about 700 bytes, a page 100 KB.
     static let consoleRows = 100
     /// For finding the events of a page of the console that a filter selects. The rest is a link.

@@ -334,6 +334,36 @@ struct ConsolePageTests {
         }
     }
 
+    @Test("a customer's page says what is active where the same id is known elsewhere")
+    func activeElsewhere() async throws {
+        let other = "com.example.other"
+        let apps = [V1Body.app, other].map { App(bundleId: $0, sharedSecrets: [V1Body.secret]) }
+        try await TestBundle.withServer(apps: apps) { server in
+            func body(_ product: String, expires: Int64) -> V1Body {
+                let row = V1Body.Row(
+                    "500", subscription: "500", product: product, purchase: 1_570_000_000_000, expires: expires)
+                return V1Body(type: "INITIAL_BUY", rows: [row], subscription: "500", autoRenew: true)
+            }
+            var elsewhere = body("com.example.books", expires: 1_576_000_000_000)
+            elsewhere.fields["bid"] = other
+            let past = body("com.example.magazine.monthly", expires: 1_572_000_000_000)
+            for each in [past, elsewhere] { _ = try await server.apple.post(try each.bytes) }
+            try await server.isFolded()
+            let (browser, cookie) = try await server.session()
+            func page(_ app: String) async throws -> String {
+                try await browser.get(
+                    "/console/customers/500?as=subscription&stream=production%3A\(app)", cookie: cookie
+                ).body
+            }
+
+            let here = try await page(V1Body.app)
+            let there = try await page(other)
+            #expect(here.contains(", where <strong>com.example.books</strong> is active"), "\(here)")
+            #expect(there.contains("The same id is also known elsewhere: "), "\(there)")
+            #expect(!there.contains(", where <strong>"))
+        }
+    }
+
     @Test("an id of several kinds asks which one is meant")
     func severalKinds() async throws {
         try await CustomerRoutesTests.withCustomers { server in

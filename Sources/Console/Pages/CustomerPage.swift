@@ -16,6 +16,8 @@ package struct CustomerPage: ConsolePage {
     package let today: CustomerKey?
     /// Where else the id is known.
     package let elsewhere: [SearchHit]
+    /// The entitlements that are active there; without those that were not looked up.
+    package let activeElsewhere: [SearchHit: [String]]
     /// The entitlements at ``at``, by what was known at ``knownAt``.
     package let entitlements: [Entitlement]
     /// Why the customer has them or not, the ones to be seen first at the front.
@@ -44,6 +46,7 @@ package struct CustomerPage: ConsolePage {
     package init(
         id: String, customer: ExplainedCustomer, ties: [CustomerReader.Tie], tiesSQL: [ReadableSQL],
         lines: [ExplainedCustomers.OwnedLine], today: CustomerKey?, elsewhere: [SearchHit],
+        activeElsewhere: [SearchHit: [String]] = [:],
         entitlements: [Entitlement], explanations: [Explanation], unexplained: [String], at: Instant,
         knownAt: Instant?, knownHead: Int64?, events: [StoredEvent], refunds: [RefundRequest] = [], names: ProductNames,
         joined: Joined?,
@@ -56,6 +59,7 @@ package struct CustomerPage: ConsolePage {
         self.lines = lines
         self.today = today
         self.elsewhere = elsewhere
+        self.activeElsewhere = activeElsewhere
         self.entitlements = entitlements
         self.explanations = explanations
         self.unexplained = unexplained
@@ -88,6 +92,8 @@ package struct CustomerPage: ConsolePage {
     static let picturesMax = 6
     /// Fewest marks in a lane of each of several pictures.
     private static let marksMin = 8
+    /// Most entitlements that are named of a customer elsewhere.
+    private static let namesMax = 6
     /// Most links to further entitlements, for a page below 100 KB.
     private static let unexplainedMax = 100
 
@@ -189,6 +195,12 @@ package struct CustomerPage: ConsolePage {
             for (index, hit) in elsewhere.enumerated() {
                 if index > 0 { html.text(", ") }
                 html.link("\(hit.kind) in \(hit.app), \(hit.environment)", hit.address)
+                guard let active = activeElsewhere[hit], !active.isEmpty else { continue }
+                let more = active.count > Self.namesMax ? ", …" : ""
+                let names = active.prefix(Self.namesMax).joined(separator: ", ") + more
+                html.text(", where ")
+                html.element("strong", text: names)
+                html.text(active.count == 1 ? " is active" : " are active")
             }
             html.text(".")
         }

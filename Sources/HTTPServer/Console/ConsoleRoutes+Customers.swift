@@ -29,15 +29,18 @@ extension ConsoleRoutes {
         var statements: [Explanation.EventID: Explanation.CitedEvent] = [:]
         let events = try await events(of: customer, joinedApp: nil, in: stream, unstated, &statements)
         let joined = try await joined(customer, knownAt: knownAt, unstated, &statements, visit)
+        let elsewhere = try await hits.filter {
+            $0.isCustomer && ($0.app, $0.environment) != (stream.app, stream.environment)
+        }
+        var activeElsewhere: [SearchHit: [String]] = [:]
+        if knownAt == nil { activeElsewhere = try await active(elsewhere, at: at) }
         let today = at == visit.now ? nil : Self.found(known.customerToday(at: visit.now))?.customer
         let (ties, tiesSQL) = try await tied
         var page =
             CustomerPage(
                 id: id, customer: customer, ties: ties, tiesSQL: tiesSQL, lines: explained?.lines ?? [],
                 today: today == customer.customer ? nil : today,
-                elsewhere: try await hits.filter {
-                    $0.isCustomer && ($0.app, $0.environment) != (stream.app, stream.environment)
-                },
+                elsewhere: elsewhere, activeElsewhere: activeElsewhere,
                 entitlements: entitlements, explanations: unstated.map { $0.stated(by: statements) },
                 unexplained: Array(names.dropFirst(Limits.consoleExplanations)), at: at, knownAt: knownAt,
                 knownHead: knownHead, events: events,
@@ -75,6 +78,21 @@ extension ConsoleRoutes {
         case ("given", nil), ("revoked", _): return "Done; it will be shown here in a moment: open the page again."
         default: return nil
         }
+    }
+
+    /// The entitlements that are active where an id is known elsewhere, of the first few.
+    private func active(_ hits: [SearchHit], at instant: Instant) async throws -> [SearchHit: [String]] {
+        var names: [SearchHit: [String]] = [:]
+        for hit in hits.prefix(Limits.consoleElsewhereMax) {
+            guard case .customer(let id, let kind) = hit.target,
+                let environment = Environment(rawValue: hit.environment)
+            else { continue }
+            let reference = CustomerReader.Reference(
+                app: hit.app, environment: environment, id: id, kind: CustomerKey.Kind(rawValue: kind))
+            let customer = Self.found(try await customers.explained(reference, knownAt: nil).customer(at: instant))
+            names[hit] = customer?.granted.filter { $0.isActive(at: instant) }.map(\.entitlement)
+        }
+        return names
     }
 
     /// What the stores asked about refunds of a customer's purchases, in a joined app as well. Only what was refunded or
