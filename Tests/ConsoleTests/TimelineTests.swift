@@ -63,11 +63,13 @@ struct TimelineTests {
         return (Subscription(facts), events)
     }
 
-    static var frame: PageFrame {
+    static var frame: PageFrame { frame(now: at(84)) }
+
+    static func frame(now: Instant) -> PageFrame {
         let stream = StreamState(
             streamId: 1, app: "a", environment: "production", head: 6, folded: 6, waitingSince: nil)
         return PageFrame(
-            address: Address("customers", "100"), streams: [stream], stream: stream, now: at(84), csrf: "",
+            address: Address("customers", "100"), streams: [stream], stream: stream, now: now, csrf: "",
             isAdmin: false,
             theme: .system, hasKeys: true)
     }

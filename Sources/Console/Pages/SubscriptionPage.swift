@@ -238,23 +238,29 @@ package struct SubscriptionPage: ConsolePage {
                     .time(statement.statedAt), .optional(statement.isRenewing.map { $0 ? "on" : "off" }),
                     .optional(renewal.isInBillingRetryPeriod.map { $0 ? "in retry" : "no" }),
                     .optional(renewal.gracePeriodExpiresDate), .product(renewal.autoRenewProductId, names),
-                    .optional(renewal.expirationIntent.map(Self.words(ofIntent:))),
+                    .optional(renewal.expirationIntent.map { words(ofIntent: $0, at: statement.statedAt) }),
                     .text(statement.isSigned ? "yes" : "no"),
                     link(statement.position),
                 ]
             }, empty: "No renewal was reported.")
     }
 
-    /// Apple's reasons, by their numbers.
-    private static func words(ofIntent number: Int) -> String {
+    /// Apple's reasons, by their numbers. None of them is a refund: what ended with one is stated as cancelled.
+    private func words(ofIntent number: Int, at instant: Instant) -> String {
         switch number {
-        case 1: "switched off"
+        case 1: isRefunded(at: instant) ? "refunded (stated as cancelled)" : "cancelled by the customer"
         case 2: "billing error"
         case 3: "price not accepted"
         case 4: "not for sale"
         case 5: "other"
         default: "\(number)"
         }
+    }
+
+    /// Whether the last purchase made by the instant had been refunded by then.
+    private func isRefunded(at instant: Instant) -> Bool {
+        let last = shown.transactions.last { ($0.transaction.purchaseDate ?? .latest) <= instant }?.settled
+        return last?.isRefunded == true && last?.revocationDate ?? .latest <= instant
     }
 
     /// Who has a seat, by what the backend stated.
