@@ -198,6 +198,53 @@ struct TimelineTests {
         #expect(drawing.utf8.count < 60_000)
     }
 
+    @Test("the counts of joined marks have room beside each other")
+    func counts() throws {
+        let drawing = Self.drawing(Self.months(400), [], span: .all)
+        let places = drawing.matches(of: /<text x="([0-9.]+)" y="[0-9.]+" class="small">×([0-9]+)</).compactMap {
+            match in
+            Double(match.1).map { (x: $0, digits: match.2.count) }
+        }
+
+        try #require(places.count > 8)
+        for (left, right) in zip(places, places.dropFirst()) {
+            // A mark reaches 16 units to the left of its count.
+            #expect(left.x + Double(left.digits + 1) * 7 <= right.x - 16, "\(left) \(right)")
+        }
+    }
+
+    @Test("a renewal that was switched off just before now is named, as one long before is")
+    func switchedOff() {
+        func drawing(offOn days: Double) -> String {
+            var facts = SubscriptionFacts(originalTransactionId: "100")
+            facts.fold(
+                Facts(transactions: [Self.transaction(0, from: 0, to: 100)], renewals: [Self.renewal(true, at: 0)]),
+                occurredAt: Self.at(0), receivedAt: Self.at(0), position: 1)
+            facts.fold(
+                Facts(transactions: [], renewals: [Self.renewal(false, at: days)]), occurredAt: Self.at(days),
+                receivedAt: Self.at(days), position: 2)
+            return Self.drawing(Subscription(facts), [])
+        }
+
+        for days in [40.0, 83.9] {
+            #expect(drawing(offOn: days).matches(of: />off<\/text>/).count == 1, "\(days)")
+        }
+    }
+
+    @Test("the legend explains each kind of mark that has no name of its own")
+    func legend() {
+        var html = HTMLWriter()
+        Timeline.writeLegend(to: &html)
+        let legend = String(decoding: html.bytes, as: UTF8.self)
+        let (subscription, events) = Self.story
+        let drawing = Self.drawing(subscription, events)
+
+        for kind in ["purchase", "purchase refund", "strike", "bar removed", "elbow", "on", "off", "in-retry"] {
+            #expect(drawing.contains("class=\"\(kind)\""), "\(kind)")
+            #expect(legend.contains("class=\"\(kind)\""), "\(kind)")
+        }
+    }
+
     /// A subscription with a month a purchase.
     private static func months(_ count: Int) -> Subscription {
         var facts = SubscriptionFacts(originalTransactionId: "100")

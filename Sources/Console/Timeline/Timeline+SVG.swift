@@ -286,12 +286,19 @@ extension Timeline {
             let path = "M\(Self.text(from)) \(Self.text(y(2) + 14))H\(Self.text(max(to, from + 2)))"
             html.element("path", [.text(.d, path), .class(segment.kind)]) { _ in }
             let word = segment.kind == "in-retry" ? "retry" : segment.kind
-            if to - from > 30 {
+            if to - from > Self.wordWidth {
                 html.element(
                     "text", [.number(.x, from + 3), .number(.y, y(2) + 9), .class("small")], text: word)
+            } else if index == segments.count - 1, to < Self.width - Self.wordWidth - Self.right {
+                // What is in force is named in any case: beside a line that is too short for it.
+                html.element(
+                    "text", [.number(.x, max(to, from + 2) + 4), .number(.y, y(2) + 18), .class("small")], text: word)
             }
         }
     }
+
+    /// The width of the name of a renewal's state.
+    private static let wordWidth = 30.0
 
     private func writeEvents(_ frame: PageFrame, _ page: Address, to html: inout HTMLWriter) {
         // Many are the sign of an import or an outage: their lines would hide each other.

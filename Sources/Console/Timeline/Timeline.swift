@@ -33,6 +33,8 @@ struct Timeline {
     static let lane = 28.0
     /// Most marks in a lane of a page's only picture. Neighbours are joined beyond it.
     static let marksMax = 40
+    /// Least distance of marks of which some are joined: room for a count beside each.
+    static let joinedWidth = 46.0
     /// Most lines from an event to its time of receipt.
     static let elbowsMax = 8
 
@@ -107,7 +109,7 @@ struct Timeline {
     func joined<Mark>(_ marks: [Mark], _ time: (Mark) -> Instant) -> [[Mark]] {
         let sorted = marks.filter { contains(time($0)) }.sorted { time($0) < time($1) }
         guard sorted.count > marksMax else { return sorted.map { [$0] } }
-        let distance = (Self.width - Self.left - Self.right) / Double(marksMax)
+        let distance = max((Self.width - Self.left - Self.right) / Double(marksMax), Self.joinedWidth)
         var groups: [[Mark]] = []
         var start = -Self.width
         for mark in sorted {
