@@ -43,11 +43,14 @@ struct SubscriptionPageTests {
         (on.renewalPrice, on.currency) = (1630, "EUR")
         let open = Self.html(Self.page(on, statedOn: 10), now: 20)
         let past = Self.html(Self.page(on, statedOn: 10), now: 84)
+        let grace = Self.html(
+            Self.page(at: 32, TimelineTests.renewal(true, at: 30, grace: 36), statedOn: 30), now: 32)
         let off = Self.html(Self.page(TimelineTests.renewal(false, at: 10), statedOn: 10), now: 20)
 
         #expect(open.contains("Renews on <time datetime=\"2025-07-15T15:06:40"), "\(open)")
         #expect(open.contains(" for 1.63 EUR; access ends if it is not renewed."))
         #expect(!past.contains("Renews on"), "\(past)")
+        #expect(!grace.contains("Renews on") && grace.contains("Next: on <time"), "\(grace)")
         #expect(!off.contains("Renews on") && off.contains("if nothing new is reported before."), "\(off)")
         #expect(off.contains("<strong>active, renewal is off</strong>, access until <time"))
     }

@@ -150,7 +150,8 @@ package struct SubscriptionPage: ConsolePage {
         }
         let isOpen = change.at > frame.now
         let ends = [.expired, .retry, .hold].contains(change.to) && shown.accessEnd(at: at) == change.at
-        guard isOpen, ends, shown.isRenewing(at: change.at) == true else {
+        // In grace, the renewal has failed.
+        guard isOpen, ends, shown.status(at: at) == .active, shown.isRenewing(at: change.at) == true else {
             html.text("Next: on ")
             if isOpen { html.time(change.at, from: frame.now) } else { html.time(change.at) }
             html.text(": \(change.to.words)\(isOpen ? ", if nothing new is reported before" : "").")
@@ -235,11 +236,12 @@ package struct SubscriptionPage: ConsolePage {
             ],
             rows: shown.renewals.reversed().map { statement in
                 let renewal = statement.renewal
+                let reason = renewal.expirationIntent.map { words(ofIntent: $0, at: statement.statedAt) }
                 return [
                     .time(statement.statedAt), .optional(statement.isRenewing.map { $0 ? "on" : "off" }),
                     .optional(renewal.isInBillingRetryPeriod.map { $0 ? "in retry" : "no" }),
                     .optional(renewal.gracePeriodExpiresDate), .product(renewal.autoRenewProductId, names),
-                    .optional(renewal.expirationIntent.map { words(ofIntent: $0, at: statement.statedAt) }),
+                    .optional(reason),
                     .text(statement.isSigned ? "yes" : "no"),
                     link(statement.position),
                 ]
