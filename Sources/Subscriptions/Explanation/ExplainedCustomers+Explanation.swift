@@ -160,7 +160,7 @@ extension ExplainedCustomers {
         }
     }
 
-    /// Such as `Renews for 12.99 USD`. Who does not pay is not told the price.
+    /// Such as `Renews for 12.99 USD`; without the price for a customer who does not pay.
     private func renewalText(_ renewal: RenewalInfo, of last: Candidate, _ question: Question) -> String {
         let isPayer =
             switch last.given.payer {
