@@ -37,6 +37,20 @@ struct ConsoleTableTests {
         #expect(String(decoding: html.bytes, as: UTF8.self).contains("<td>no end</td>"))
     }
 
+    @Test("a time in a sentence names its zone; a table has it short, and its CSV in full")
+    func times() throws {
+        let instant = try #require(Instant(iso8601: "2026-10-03T03:44:10Z"))
+        let table = Self.table([.time(instant)])
+        var html = HTMLWriter()
+        html.time(instant)
+        table.write(on: Address(), to: &html)
+        let written = String(decoding: html.bytes, as: UTF8.self)
+
+        #expect(written.contains(">3 Oct 2026 03:44:10 UTC</time>"), "\(written)")
+        #expect(written.contains(">2026-10-03 03:44:10</time></td>"), "\(written)")
+        #expect(table.csv.contains("2026-10-03T03:44:10"))
+    }
+
     @Test(
         "numbers are grouped",
         arguments: [(0, "0"), (999, "999"), (1000, "1\u{202F}000"), (-1_234_567, "−1\u{202F}234\u{202F}567")])
