@@ -234,15 +234,15 @@ struct Chronicle {
     // MARK: - Corrections
 
     private var corrections: [ChronicleEntry] {
-        let takenBack = rules.compactMap { rule in
+        let corrected = rules.compactMap { rule in
             rule.takenBack.map {
                 ChronicleEntry(
                     at: $0.at, what: "\(Self.words(of: $0.rule) ?? "ended early"), taken back later",
                     productId: rule.productId, position: $0.position)
             }
         }
-        return takenBack
-            + rules.compactMap { rule in
+        return corrected
+            + rules.compactMap { (rule) -> ChronicleEntry? in
                 guard let at = rule.at else { return nil }
                 let what: String
                 var until: Instant?
