@@ -53,15 +53,13 @@ struct ConsoleCustomerTests {
             #expect(after.contains("<td>subscription gained</td>"), "\(after)")
             #expect(!before.contains("<td>subscription gained</td>"))
             // Each of the two pages names the other customer.
-            let first = try #require(
-                try await server.sql(
-                    """
-                    select ownership.customer_id
-                    from subledger.ownership
-                    where ownership.original_transaction_id = '\(parts[0])'
-                      and ownership.starts_at = '-infinity'
-                    """
-                ).first)
+            let owners = try await server.sql(
+                """
+                select concat_ws(' ', ownership.original_transaction_id, ownership.customer_id)
+                from subledger.ownership
+                where ownership.starts_at = '-infinity'
+                """)
+            let first = try #require(owners.first { $0.hasPrefix("\(parts[0]) ") }?.split(separator: " ").last)
             let loser = try await browser.get(
                 "/console/customers/\(first)?as=account&\(Self.stream)", cookie: cookie
             ).body
