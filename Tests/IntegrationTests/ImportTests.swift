@@ -314,7 +314,8 @@ struct ImportTests {
             }
             let lines = try bundle.read("export.csv").split(separator: "\n")
             try bundle.write(lines.dropLast(3).map { $0 + "\n" }.joined(), "export.csv")
-            let orders = lines.suffix(3).compactMap { $0.split(separator: ",").last } + ["GPA.0000-0000-0000-00000"]
+            let named = lines.suffix(3).compactMap { line in line.split(separator: ",").first { $0.hasPrefix("GPA.") } }
+            let orders = named + ["GPA.0000-0000-0000-00000"]
             try bundle.write("customerId,orderId\n" + orders.map { "u-1,\($0)\n" }.joined(), "unknown.csv")
 
             let imported = try bundle.run(["import", bundle.file("export.csv")])
