@@ -74,7 +74,7 @@ struct AnalystRun {
 extension AnalystLog {
     /// What a server knows of the purchases of a run on Google Play.
     struct Told {
-        /// The answers after each push and each hand-in, and the pushes whose question no answer repeats, in the order of time.
+        /// The pushes, and the answers after each of them and each hand-in, in the order of time.
         var events: [PreparedEvent] = []
         /// The answers about all orders at the end of the window.
         var orders: [PreparedEvent] = []
@@ -92,7 +92,7 @@ extension AnalystLog {
             for life in AskedLife.all(of: story) {
                 var asked = AskedPurchases(life, packageName: packageName)
                 for occasion in life.occasions(handIns: story.handIns) {
-                    if let message = occasion.message, case .refundReview = message.content {
+                    if let message = occasion.message {
                         let push = try verifier.verify(
                             PushMessage(decoding: message.notification(rendering)), authorization: nil, keys: .empty,
                             now: occasion.at)
