@@ -341,12 +341,12 @@ def step_grant(driver):
         return d.find_element(By.XPATH, "//section[h2[text()='Given by hand']]").text
 
     driver.get(BASE + path)
-    fill(driver.find_element(By.CSS_SELECTOR, "main form[action$='/grants']"), entitlement=IDS["entitlement"], reason="support case 4711")
+    fill(driver.find_element(By.CSS_SELECTOR, "main form[action$='/grants']"), entitlement=IDS["entitlement"], reason="support case 4711", length="10 days")
     driver.find_element(By.XPATH, "//button[text()='Give access…']").click()
     wait(driver, "what it does is shown", lambda d: "What this does" in d.page_source)
     look(driver, "grant-preview")
     assert "support case 4711" not in grants(driver), "the preview did it"
-    fill(driver.find_element(By.CSS_SELECTOR, "main form[action$='/grants']"), entitlement=IDS["entitlement"], reason="support case 4711")
+    fill(driver.find_element(By.CSS_SELECTOR, "main form[action$='/grants']"), entitlement=IDS["entitlement"], reason="support case 4711", length="10 days")
     driver.find_element(By.XPATH, "//button[text()='Give access…']").click()
     wait(driver, "what it does is shown", lambda d: "What this does" in d.page_source)
     driver.find_element(By.XPATH, "//button[text()='Give access']").click()
