@@ -10,6 +10,8 @@ package struct ReceiptQueue: Sendable {
     private let service: ReceiptHandIn
     private let clock: StoreClock
     private let logger: Logger
+    /// By whether Apple signed the receipt.
+    private let underWay = UnderWay<Bool>()
 
     package init(service: ReceiptHandIn, clock: StoreClock, logger: Logger) {
         self.service = service
@@ -17,63 +19,31 @@ package struct ReceiptQueue: Sendable {
         self.logger = logger
     }
 
-    /// The receipts that are asked about.
-    private struct Places {
-        var signed = 0
-        var unsigned = 0
-
-        func free(isSigned: Bool) -> Int {
-            let all = Limits.queueConcurrency - signed - unsigned
-            return isSigned ? all : min(all, Limits.unsignedQueueConcurrency - unsigned)
-        }
-    }
-
-    private enum Occurrence {
-        case asked(isSigned: Bool)
-        case lookAgain
-    }
-
     /// Asks until the task is cancelled. Questions in flight are abandoned then, and their receipts stay pending.
     package func run() async {
-        await withTaskGroup(of: Occurrence.self) { group in
-            var asking = Places()
-            var isReading = true
-            group.addTask { await pause() }
-            while let occurrence = await group.next() {
-                guard !Task.isCancelled else { break }
-                switch occurrence {
-                case .asked(isSigned: true): asking.signed -= 1
-                case .asked(isSigned: false): asking.unsigned -= 1
-                case .lookAgain: group.addTask { await pause() }
-                }
-                do throws(ReadError) {
-                    for isSigned in [true, false] {
-                        for claim in try await due(isSigned: isSigned, limit: asking.free(isSigned: isSigned)) {
-                            if isSigned { asking.signed += 1 } else { asking.unsigned += 1 }
-                            group.addTask { await ask(claim) }
-                        }
+        await underWay.repeating(
+            "pending receipts not read", pause: .zero, clock, logger, orLookingEvery: Limits.queueInterval
+        ) { _, start in
+            for isSigned in [true, false] where places(isSigned: isSigned) > 0 {
+                for claim in try await service.claimDue(isSigned: isSigned, limit: places(isSigned: isSigned)) {
+                    underWay.ask(claim.id, of: isSigned, start) {
+                        await ask(claim)
+                        return true
                     }
-                    isReading = true
-                } catch {
-                    if isReading { logger.warning("pending receipts not read", metadata: ["error": "\(error)"]) }
-                    isReading = false
                 }
             }
-            group.cancelAll()
+            return Limits.queueInterval
         }
     }
 
-    private func pause() async -> Occurrence {
-        try? await clock.sleep(clock.now() + Limits.queueInterval)
-        return .lookAgain
+    /// How many receipts can be asked about besides those that are.
+    private func places(isSigned: Bool) -> Int {
+        let unsigned = underWay.count(of: false)
+        let all = Limits.queueConcurrency - underWay.count(of: true) - unsigned
+        return isSigned ? all : min(all, Limits.unsignedQueueConcurrency - unsigned)
     }
 
-    private func due(isSigned: Bool, limit: Int) async throws(ReadError) -> [ClaimedReceipt] {
-        guard limit > 0 else { return [] }
-        return try await service.claimDue(isSigned: isSigned, limit: limit)
-    }
-
-    private func ask(_ claim: ClaimedReceipt) async -> Occurrence {
+    private func ask(_ claim: ClaimedReceipt) async {
         do {
             try await service.askAgain(claim)
         } catch {
@@ -81,6 +51,5 @@ package struct ReceiptQueue: Sendable {
             logger.warning(
                 "receipt not stored", metadata: ["receipt.id": "\(claim.id)", "error": "\(type(of: error))"])
         }
-        return .asked(isSigned: claim.isSigned)
     }
 }
