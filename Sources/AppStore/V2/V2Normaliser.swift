@@ -85,8 +85,7 @@ private struct V2Normaliser {
         _ type: String?, _ transaction: Transaction?, _ renewal: RenewalInfo?
     ) -> Int? {
         let field = UnknownValue.Field.subscriptionStatus
-        let stated = notification.notification.payload.root["data"]?["status"]
-        let text = stated.flatMap { value in value.int64.map { String($0) } ?? value.string }
+        let text = statedStatus
         let status: Int
         if let text, field.known.contains(text) {
             status = Int(text) ?? 0
@@ -116,11 +115,16 @@ private struct V2Normaliser {
         return status
     }
 
+    /// The status as text, which is a number or a string; nil if there is none.
+    private var statedStatus: String? {
+        let stated = notification.notification.payload.root["data"]?["status"]
+        return stated.flatMap { value in value.int64.map { String($0) } ?? value.string }
+    }
+
     /// True if the status says that the subscription runs, and the end that is stated with it agrees.
     private func isRunning(_ transaction: Transaction) -> Bool {
-        guard let stated = notification.notification.payload.root["data"]?["status"],
-            stated.int64 == RenewalInfo.activeStatus || stated.string == String(RenewalInfo.activeStatus),
-            transaction.revocationDate == nil, !transaction.isUpgraded,
+        guard statedStatus == String(RenewalInfo.activeStatus), transaction.revocationDate == nil,
+            !transaction.isUpgraded,
             let end = transaction.expiresDate, let signed = transaction.signedDate
         else { return false }
         return signed < end
