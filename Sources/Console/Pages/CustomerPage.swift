@@ -163,9 +163,7 @@ package struct CustomerPage: ConsolePage {
                 html.text(" ")
                 html.product(productId, name: names[productId])
             }
-            if let price = bought.price {
-                html.text(", \(price.amount(in: bought.currency)) \(bought.currency ?? "")")
-            }
+            if let price = bought.priceText { html.text(", \(price)") }
             html.text(".")
         }
     }

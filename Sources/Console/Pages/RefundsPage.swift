@@ -110,7 +110,7 @@ package struct RefundPage: ConsolePage {
 
         package init(_ transaction: Transaction) {
             at = transaction.purchaseDate
-            amount = transaction.price.map { "\($0.amount(in: transaction.currency)) \(transaction.currency ?? "")" }
+            amount = transaction.priceText
         }
     }
 

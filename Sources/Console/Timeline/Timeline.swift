@@ -42,10 +42,7 @@ struct Timeline {
         _ subscription: Subscription, events: [StoredEvent], at: Instant, now: Instant, known: Known?,
         span: TimelineSpan, owned: [Range<Instant>]? = nil, marksMax: Int = Self.marksMax
     ) {
-        func isWithin(_ instant: Instant) -> Bool {
-            guard let owned else { return true }
-            return owned.contains { $0.contains(instant) }
-        }
+        func isWithin(_ instant: Instant) -> Bool { Self.isWithin(owned, instant) }
         var own = subscription
         if let owned { own = subscription.owned(during: owned) }
         let ownEvents = events.filter { isWithin($0.occurredAt ?? $0.receivedAt) }
@@ -100,9 +97,10 @@ struct Timeline {
     func contains(_ instant: Instant) -> Bool { span.contains(instant) }
 
     /// Whether the customer of the page owns the subscription at an instant.
-    func isOwned(_ instant: Instant) -> Bool {
-        guard let owned else { return true }
-        return owned.contains { $0.contains(instant) }
+    func isOwned(_ instant: Instant) -> Bool { Self.isWithin(owned, instant) }
+
+    private static func isWithin(_ intervals: [Range<Instant>]?, _ instant: Instant) -> Bool {
+        intervals?.contains { $0.contains(instant) } ?? true
     }
 
     /// The marks of a lane; if there are too many, neighbours are joined.
