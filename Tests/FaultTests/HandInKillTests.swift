@@ -26,15 +26,8 @@ struct HandInKillTests {
     /// Both beside each other: each waits until the question of the one that was killed no longer counts.
     @Test("the receipt is answered within two minutes of a kill of the server, or of PostgreSQL, with one event")
     func killed() async throws {
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for victim in Victim.allCases {
-                group.addTask {
-                    try await DataFolder.with { folder in
-                        try await HeldStore.serve { store in try await Self.killed(victim, folder, store) }
-                    }
-                }
-            }
-            try await group.waitForAll()
+        try await HeldStore.serveEach { (victim: Victim, folder, store) in
+            try await Self.killed(victim, folder, store)
         }
     }
 

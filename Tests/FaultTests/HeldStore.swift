@@ -47,6 +47,22 @@ final class HeldStore: Sendable {
         try outcome.get()
     }
 
+    /// Runs the test for each kind of fault, all beside each other, with a data folder and a store of its own.
+    static func serveEach<Fault: CaseIterable & Sendable>(
+        _ test: @escaping @Sendable (Fault, DataFolder, HeldStore) async throws -> Void
+    ) async throws {
+        try await withThrowingTaskGroup(of: Void.self) { group in
+            for fault in Fault.allCases {
+                group.addTask {
+                    try await DataFolder.with { folder in
+                        try await serve { store in try await test(fault, folder, store) }
+                    }
+                }
+            }
+            try await group.waitForAll()
+        }
+    }
+
     /// - Parameter onListening: Called once connections are accepted.
     private func run(onListening: @escaping @Sendable () -> Void) async throws {
         let router = Router()

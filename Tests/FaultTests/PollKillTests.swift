@@ -31,15 +31,8 @@ struct PollKillTests {
     /// All beside each other: each waits until the question of the one that was killed no longer counts.
     @Test("the check is made after a kill of server, PostgreSQL or both, with one more question at most and one event")
     func killed() async throws {
-        try await withThrowingTaskGroup(of: Void.self) { group in
-            for victim in Victim.allCases {
-                group.addTask {
-                    try await DataFolder.with { folder in
-                        try await HeldStore.serve { store in try await Self.killed(victim, folder, store) }
-                    }
-                }
-            }
-            try await group.waitForAll()
+        try await HeldStore.serveEach { (victim: Victim, folder, store) in
+            try await Self.killed(victim, folder, store)
         }
     }
 
