@@ -155,7 +155,8 @@ package struct PurchaseQueue: Sendable {
         }
     }
 
-    /// When the next purchase in the queue becomes due, or became due, that nobody asks about now; nil if there is none.
+    /// When the next purchase in the queue can be asked about: when it becomes due, became due, or a claim of it ends; nil if
+    /// there is none. Of the claimed ones, only the one that is due longest counts.
     ///
     /// - Parameter ranks: Only these, each of an app.
     package func nextDue(

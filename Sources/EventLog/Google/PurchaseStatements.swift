@@ -324,7 +324,7 @@ enum PurchaseStatements {
         on conflict (stream_id, original_transaction_id, asked_at) do nothing
         """)
 
-    /// A claim that is longer than what is due for others counts when it ends.
+    /// Claimed purchases do not hide those that are due later.
     static let nextDue = Statement(
         "purchase_next_due",
         """
