@@ -1135,7 +1135,7 @@ create index transaction_gap_idx on subledger.transaction (stream_id, product_id
 
 grant select, insert, update, delete on subledger.transaction to subledger_projector;
 grant select on subledger.transaction to subledger_reader, subledger_analyst;
-grant select (stream_id, original_transaction_id, transaction_id, product_id)
+grant select (stream_id, original_transaction_id, transaction_id, product_id, revocation_date)
   on subledger.transaction to subledger_poller;
 
 -- Repeatable ---------------------------------------------------------------------------------------------------------

@@ -44,6 +44,17 @@ struct HistoryBackfillTests {
             try await server.isFolded()
         }
 
+        /// Links each subscription to a customer of its own.
+        func link() async throws {
+            for id in purchases.keys {
+                let answer = try await server.owner.put(
+                    #"{"links":[{"originalTransactionId":"\#(id)"}]}"#,
+                    to: "/customers/u-\(id)/links?app=\(stream.app)&environment=\(stream.environment.rawValue)")
+                #expect(answer.status == 200)
+            }
+            try await server.isFolded()
+        }
+
         /// The subscriptions whose past is in the log.
         func covered() async throws -> Set<String> {
             let ids = try await server.sql(
@@ -153,6 +164,31 @@ struct HistoryBackfillTests {
     func version2() async throws {
         try await Self.with([.renewals], .v2) { bundle in
             try await bundle.postFirst()
+
+            #expect(try await bundle.backfills.round() == 0)
+            #expect(bundle.requests == 0)
+        }
+    }
+
+    @Test("a linked subscription of which only a refund is known leads to all its transactions")
+    func linkedAndRefunded() async throws {
+        try await Self.with([.refundOfOldPeriod, .refundOfOldPeriod, .refundOfOldPeriod], .v2) { bundle in
+            for delivery in bundle.simulation.deliveries where delivery.notification.version2?.type == "REFUND" {
+                #expect(try await bundle.server.apple.post(delivery.body()).status == 200)
+            }
+            try await bundle.link()
+
+            #expect(try await bundle.backfills.round() == 3)
+            #expect(bundle.purchases.count == 3)
+            #expect(try await bundle.covered() == Set(bundle.purchases.keys))
+        }
+    }
+
+    @Test("a linked subscription whose first purchase is known is left to its checks")
+    func linkedAndKnown() async throws {
+        try await Self.with([.renewals], .v2) { bundle in
+            try await bundle.postFirst()
+            try await bundle.link()
 
             #expect(try await bundle.backfills.round() == 0)
             #expect(bundle.requests == 0)

@@ -522,7 +522,7 @@ grant select, insert, update on subledger.endpoint, subledger.endpoint_cursor to
 grant select, insert, update, delete on subledger.endpoint_delivery to subledger_products;
 grant select on subledger.endpoint_attempt to subledger_products;
 grant select (app, name) on subledger.token to subledger_authenticator;
-grant select (stream_id, original_transaction_id, transaction_id, product_id)
+grant select (stream_id, original_transaction_id, transaction_id, product_id, revocation_date)
   on subledger.transaction to subledger_poller;
 -- Functions begin the logins to the console now.
 revoke insert on subledger.console_session from subledger_authenticator;

@@ -2,7 +2,8 @@ import Postgres
 import Subscriptions
 
 /// How far the log was read for purchases whose past is to be read from the App Store Server API: those that version 1
-/// notifications and receipts name, which say little of it, and those that a backend linked and nothing else names.
+/// notifications and receipts name, which say little of it, and those that a backend linked unless their first purchase
+/// is known and was not refunded: it tells when to ask again, and a refund of it tells nothing of what came later.
 package struct BackfillLog: Sendable {
     private let pool: PostgresPool
 
@@ -107,10 +108,11 @@ package struct BackfillLog: Sendable {
                   and link ->> 'originalTransactionId' ~ '^[0-9]+$'
                   and not exists (
                     select
-                    from subledger.subscription
-                    where subscription.stream_id = event.stream_id
-                      and subscription.original_transaction_id = link ->> 'originalTransactionId'
-                      and subscription.product_id is not null
+                    from subledger.transaction
+                    where transaction.stream_id = event.stream_id
+                      and transaction.original_transaction_id = link ->> 'originalTransactionId'
+                      and transaction.transaction_id = link ->> 'originalTransactionId'
+                      and transaction.revocation_date is null
                     offset 0
                   )
               ) as stated
