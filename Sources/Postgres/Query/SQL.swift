@@ -12,6 +12,16 @@ package struct SQL: ExpressibleByStringInterpolation, Sendable {
         text = stringInterpolation.text
     }
 
+    /// A name in snake case: `productId` is `product_id`.
+    package init(snakeCase name: StaticString) {
+        var snake = ""
+        for character in name.description {
+            if character.isUppercase { snake += "_" }
+            snake += character.lowercased()
+        }
+        text = snake
+    }
+
     fileprivate init(text: String) {
         self.text = text
     }

@@ -280,19 +280,11 @@ enum ProjectionStatements {
           ))
         """)
 
-    /// In the column order of ``TransactionRows``.
+    /// See ``TransactionRows``.
     static let copyTransactions = Statement(
         "projector_copy_transactions",
         """
-        copy transaction (
-          stream_id, original_transaction_id, transaction_id, positions, additional, gap, refunds,
-          web_order_line_item_id, product_id, subscription_group_identifier, quantity, purchase_date, original_purchase_date, expires_date,
-          revocation_date, revocation_reason, is_upgraded, is_trial_period, is_in_intro_offer_period,
-          in_app_ownership_type, promotional_offer_id, offer_code_ref_name, app_account_token, type, revocation_type,
-          revocation_percentage, offer_type, offer_identifier, offer_discount_type, offer_period, storefront,
-          storefront_id, transaction_reason, price, currency, app_transaction_id, previous_original_transaction_id,
-          billing_plan_type, refunded_price, tax, developer_revenue, plan_price
-        )
+        copy transaction (\(TransactionRows.columns.joined(separator: ", ")))
         from stdin (format binary)
         """)
 

@@ -2,21 +2,22 @@ import Encoding
 import Postgres
 import Subscriptions
 
-/// Rows of `transaction`: seven columns, then one for each field, in the order of the fields.
+/// Rows of `transaction`: the columns that are not fields, then one for each field, in the order of the fields.
 struct TransactionRows: FieldVisitor {
-    /// The number of columns that are not fields.
-    static let ownColumns = 7
-    /// The names of the projected fields, in order.
-    static let fieldNames: [StaticString] = {
+    /// The columns in the order in which a row has them. That of a field has its name, in snake case.
+    static let columns: [SQL] = {
         var fields = FieldNames()
         Transaction(transactionId: "", originalTransactionId: "").visitFields(with: &fields)
-        return fields.names
+        let own: [SQL] = [
+            "stream_id", "original_transaction_id", "transaction_id", "positions", "additional", "gap", "refunds",
+        ]
+        return own + fields.names.map { SQL(snakeCase: $0) }
     }()
 
     private(set) var rows: CopyRows
 
     init(count: Int) {
-        rows = CopyRows(columns: Self.ownColumns + Self.fieldNames.count, rows: count, rowBytes: 500)
+        rows = CopyRows(columns: Self.columns.count, rows: count, rowBytes: 500)
     }
 
     mutating func append(_ resolved: Subscription.ResolvedTransaction, streamId: Int32) {

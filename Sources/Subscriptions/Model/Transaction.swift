@@ -277,8 +277,7 @@ package struct Transaction: Sendable, Hashable {
 extension Transaction {
     /// Visits all fields but the two ids, `additional` and `signedDate`, in the order of the canonical JSON.
     ///
-    /// A new field is a property above and a line here; a column in `schema.sql` and in the statement that copies
-    /// transactions, in the place of its line; and a new projection version.
+    /// A new field is a property above and a line here; a column of its name in `schema.sql`; and a new projection version.
     private static func visitFields(
         from: Transaction, to: inout Transaction, with visitor: inout some FieldVisitor
     ) {
