@@ -59,7 +59,7 @@ struct CitusTests {
             order by relname
             """)
         let tables: [String] = try (0..<found.count).map { try found[$0].value(at: 0) }
-        let here = Set(Distribution.onCoordinator.map(\.text))
+        let here = Set(Distribution.onCoordinator)
         let local = tables.filter { $0.hasPrefix("on the coordinator") }.compactMap { $0.split(separator: " ").last }
         #expect(Set(local.map(String.init)) == here)
         #expect(

@@ -6,27 +6,25 @@ import Postgres
 /// is joined with streams is on all nodes; the queues, tokens and receipts remain on the coordinator, which is the node
 /// that Subledger connects to.
 package enum Distribution {
-    /// Distributed by `stream_id`, all with the same nodes as the first one.
-    package static let byStream: [SQL] = [
-        "stream_head", "access_period", "change", "change_head", "check_schedule", "checkpoint", "consumption_answer",
-        "customer_edge", "customer_identity", "customer_link", "delivery_audit", "event", "event_archive", "event_body",
-        "event_conflict",
-        "head_checkpoint", "head_cosignature", "head_tile", "head_tree", "history_backfill", "jws_header",
-        "ownership", "projector_skip", "projector_stall", "refunded_period", "shared_account_token", "store_check",
-        "store_history", "subscription", "subscription_head", "transaction",
-    ]
+    /// Distributed by `stream_id`, all with the same nodes as the first one: every table whose key begins with it, unless it
+    /// is listed below.
+    package static let byStream: [String] = {
+        let others = Set(onAllNodes + ofQueues)
+        let names = Schema.tables.filter { $0.isKeyedByStream && !others.contains($0.name) }.map { $0.name }
+        return ["stream_head"] + names.filter { $0 != "stream_head" }
+    }()
     /// On every node.
-    static let onAllNodes: [SQL] = [
+    package static let onAllNodes = [
         "stream", "app_checks", "app_join", "app_ownership", "commission", "consumption_policy", "exchange_rate",
         "product", "product_entitlement", "store_report", "store_report_row", "tax_rate",
     ]
-    /// On the coordinator only.
-    package static let onCoordinator: [SQL] = [
-        "certificate_verdict", "console_session", "console_ticket", "endpoint", "endpoint_attempt", "endpoint_cursor",
-        "endpoint_delivery", "google_intake", "google_notification", "google_purchase", "google_void",
-        "google_void_audit", "lease", "ocsp_response", "quarantine", "quarantine_size", "receipt", "schema_version",
-        "token", "turn",
-    ]
+    /// Keyed by stream, but written together with queues, which are on the coordinator.
+    private static let ofQueues = ["google_intake"]
+    /// On the coordinator only: all others.
+    package static let onCoordinator: [String] = {
+        let others = Set(byStream + onAllNodes)
+        return Schema.tables.map { $0.name }.filter { !others.contains($0) }
+    }()
 
     /// Distributes the tables of a database with an up-to-date schema. Safe to repeat: tables that are distributed stay
     /// as they are. Every distributed table is locked until this returns.
@@ -139,8 +137,8 @@ package enum Distribution {
         \(NodeFunctions.script)
         """
 
-    private static func list(_ names: [SQL]) -> String {
-        names.map(\.text).joined(separator: ",")
+    private static func list(_ names: [String]) -> String {
+        names.joined(separator: ",")
     }
 
     /// Distributes the tables of a schema by stream, like those of the log, if those are distributed.

@@ -24,6 +24,20 @@ package enum Schema {
     private static let repeatableDigest = Array(
         SHA256.hash(data: Array((repeatable + Distribution.script).utf8)))
 
+    /// The tables that `schema.sql` creates, and whether their keys begin with the stream.
+    static let tables: [(name: String, isKeyedByStream: Bool)] = {
+        let create = "create table subledger."
+        var tables: [(name: String, isKeyedByStream: Bool)] = []
+        for line in once.split(separator: "\n") {
+            if line.hasPrefix(create) {
+                tables.append((String(line.dropFirst(create.count).prefix { $0 != " " }), false))
+            } else if line.contains(" primary key (stream_id") {
+                tables[tables.count - 1].isKeyedByStream = true
+            }
+        }
+        return tables
+    }()
+
     /// Collects the blocks of `schema.sql`. A line such as `-- Once ---` begins a block, and the next such line or the
     /// heading of a chapter, such as `-- Checks ===`, ends it.
     static func blocks(of text: String) -> (once: String, repeatable: String) {
