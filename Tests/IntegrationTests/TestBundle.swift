@@ -165,16 +165,16 @@ struct TestBundle {
             products: ProductStore(pool: editor),
             customers: CustomerReader(pool: reader),
             links: links, headKey: Self.headKey, handIns: sources,
-            consumption: ConsumptionRoutes(
-                requests: ConsumptionLog(pool: reader), answers: ConsumptionLog(pool: records),
-                policies: ConsumptionPolicies(pool: editor),
-                apps: refundApps, now: now),
-            offers: OfferRoutes(keys: apps.serverAPIKeys, now: now),
-            orders: OrderRoutes(questions: acts.orders, log: log),
-            writes: WriteRoutes(subscriptions: SubscriptionReader(pool: reader), stores: acts.stores, now: now),
-            webhooks: WebhookRoutes(admin: endpoints),
-            changes: ChangeReader(pool: reader), signal: signal, console: console, metrics: registry,
-            health: health + [.database(log)], now: now, logger: logger)
+            changes: ChangeReader(pool: reader), signal: signal,
+            others: [
+                ConsumptionRoutes(
+                    requests: ConsumptionLog(pool: reader), answers: ConsumptionLog(pool: records),
+                    policies: ConsumptionPolicies(pool: editor),
+                    apps: refundApps, now: now),
+                OfferRoutes(keys: apps.serverAPIKeys, now: now), OrderRoutes(questions: acts.orders, log: log),
+                WriteRoutes(subscriptions: SubscriptionReader(pool: reader), stores: acts.stores, now: now),
+                WebhookRoutes(admin: endpoints), console,
+            ], metrics: registry, health: health + [.database(log)], now: now, logger: logger)
         let operations = routes.operations
         let pages = routes.consoleOperations
         let open = Listener.public(

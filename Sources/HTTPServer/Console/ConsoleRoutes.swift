@@ -8,7 +8,7 @@ import Readers
 import Subscriptions
 
 /// The console for people, below `/console`: every page is read with a session, and nothing changes with GET.
-package struct ConsoleRoutes: Sendable {
+package struct ConsoleRoutes: RouteSet {
     let gate: ConsoleGate
     let reader: ConsoleReader
     let log: LogReader
@@ -54,7 +54,7 @@ package struct ConsoleRoutes: Sendable {
         self.logger = logger
     }
 
-    func add(to routes: PrivateRoutes) {
+    package func add(to routes: PrivateRoutes) {
         let console = routes.console
         console.get("/console/console.css") { _, _ in ConsoleResponse.asset(Assets.css, type: "text/css") }
         console.get("/console/console.js") { _, _ in ConsoleResponse.asset(Assets.script, type: "text/javascript") }

@@ -36,21 +36,13 @@ extension PrivateRoutes {
     ///   - links: Nil if this process cannot append to the log.
     ///   - headKey: Nil to leave heads unsigned, and to sign no answers.
     ///   - handIns: The ways to hand purchases in.
-    ///   - consumption: The answers to refund requests.
-    ///   - offers: Signs that customers may use offers.
-    ///   - orders: Finds the purchases of orders.
-    ///   - writes: Asks the stores for changes.
-    ///   - webhooks: The endpoints to which changes are delivered.
-    ///   - console: The console for people.
+    ///   - others: All other routes, those of the console among them.
     ///   - health: What the server's readiness depends on.
     package init(
         tokens: TokenCache, appGate: AppGate? = nil, browsers: BrowserAccess = BrowserAccess(), log: LogReader,
         subscriptions: SubscriptionReader,
         products: ProductStore, customers: CustomerReader, links: LinkService?, headKey: HeadKey?,
-        handIns: HandInSources, consumption: ConsumptionRoutes, offers: OfferRoutes, orders: OrderRoutes,
-        writes: WriteRoutes,
-        webhooks: WebhookRoutes,
-        changes: ChangeReader, signal: ChangeSignal, console: ConsoleRoutes,
+        handIns: HandInSources, changes: ChangeReader, signal: ChangeSignal, others: [any RouteSet],
         metrics: MetricsRegistry, health: [HealthCheck], now: @escaping @Sendable () -> Instant, logger: Logger
     ) {
         self.init(tokens: tokens, appGate: appGate, browsers: browsers, logger: logger)
@@ -72,13 +64,8 @@ extension PrivateRoutes {
         StreamRoutes(log: log, key: headKey, now: now).add(to: self)
         KeyRoutes(key: headKey).add(to: self)
         ChangeRoutes(changes: changes, signal: signal, now: now).add(to: self)
-        consumption.add(to: self)
-        offers.add(to: self)
-        orders.add(to: self)
-        writes.add(to: self)
-        webhooks.add(to: self)
         ProductRoutes(products: products).add(to: self)
-        console.add(to: self)
+        for routes in others { routes.add(to: self) }
         MonitoringRoutes(health: health, metrics: metrics).add(to: self)
         open.get("/openapi.json") { _, _ in
             let file = embedded_openapi_json()

@@ -21,7 +21,7 @@ package struct RefundApps: Sendable {
 /// `GET /consumption-requests?app=` lists the requests; `GET` and `PUT /consumption-requests/{transactionId}?app=` return
 /// one and set the answer to it. `/consumption-policies` has the answers to the stores about all purchases of a
 /// product.
-package struct ConsumptionRoutes: Sendable {
+package struct ConsumptionRoutes: RouteSet {
     private let requests: ConsumptionLog
     private let answers: ConsumptionLog?
     private let policies: ConsumptionPolicies
@@ -45,7 +45,7 @@ package struct ConsumptionRoutes: Sendable {
         self.now = now
     }
 
-    func add(to routes: PrivateRoutes) {
+    package func add(to routes: PrivateRoutes) {
         routes.read.get("/consumption-requests") { request, _ in try await list(RequestQuery(request)) }
         routes.read.get("/consumption-requests/:transactionId") { request, context in
             let stream = try stream(of: RequestQuery(request))

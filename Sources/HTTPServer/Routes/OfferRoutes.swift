@@ -7,7 +7,7 @@ import Subscriptions
 
 /// `POST /offers/signatures?app=` signs that a customer may use an offer: the backend decides, and the app passes the
 /// signature to StoreKit.
-package struct OfferRoutes: Sendable {
+package struct OfferRoutes: RouteSet {
     private let keys: [String: ServerAPIKey]
     private let now: @Sendable () -> Instant
     private let makeNonce: @Sendable () -> String
@@ -29,7 +29,7 @@ package struct OfferRoutes: Sendable {
         self.makeNonce = makeNonce
     }
 
-    func add(to routes: PrivateRoutes) {
+    package func add(to routes: PrivateRoutes) {
         routes.submit.post("/offers/signatures") { request, _ in try await sign(request) }
     }
 

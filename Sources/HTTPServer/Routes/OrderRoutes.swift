@@ -5,7 +5,7 @@ import Readers
 
 /// `POST /orders/{orderId}` finds the purchases of an order by the number that a customer names, as `subledger order` does.
 /// It is no `GET`, since a store may be asked, and its answer stored.
-package struct OrderRoutes: Sendable {
+package struct OrderRoutes: RouteSet {
     private let questions: OrderQuestions?
     private let log: LogReader
 
@@ -15,7 +15,7 @@ package struct OrderRoutes: Sendable {
         self.log = log
     }
 
-    func add(to routes: PrivateRoutes) {
+    package func add(to routes: PrivateRoutes) {
         routes.operate.post("/orders/:orderId") { request, context in
             try await find(try PathParameter.text("orderId", context), app: try RequestQuery(request).text("app"))
         }

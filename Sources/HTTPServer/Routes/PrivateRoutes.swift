@@ -2,6 +2,11 @@ import EventLog
 import Hummingbird
 import Logging
 
+/// Routes with services of their own. Whoever assembles the server makes them.
+package protocol RouteSet: Sendable {
+    func add(to routes: PrivateRoutes)
+}
+
 /// The routes of the private listener, in groups by the scope that they require. Routes can be added only to a group,
 /// so none is public by mistake.
 package struct PrivateRoutes {

@@ -9,7 +9,7 @@ import Subscriptions
 /// `GET /webhooks` lists them, `POST /webhooks` adds one, `GET /webhooks/{id}` returns one with its latest attempts, and
 /// `POST /webhooks/{id}/…` tests, disables, enables, replays and rotates. `GET /webhooks/keys` has the public keys with
 /// which receivers verify. A request with an `Idempotency-Key` that adds an endpoint or a key adds it once.
-package struct WebhookRoutes: Sendable {
+package struct WebhookRoutes: RouteSet {
     private let admin: EndpointAdmin
     private let bodies = BodyReader()
 
@@ -17,7 +17,7 @@ package struct WebhookRoutes: Sendable {
         self.admin = admin
     }
 
-    func add(to routes: PrivateRoutes) {
+    package func add(to routes: PrivateRoutes) {
         routes.open.get("/webhooks/keys") { _, _ in
             let keys = try refusing { () throws(EndpointRefusal) in try admin.publicKeys() }
             return JSONResponse.json(.ok) { writer in

@@ -8,7 +8,7 @@ import Subscriptions
 /// `POST /subscriptions/{originalTransactionId}/writes?app=` asks the store for a change of a subscription, as the console
 /// does. With `"preview":true`, it says what the change would do. A request with an `Idempotency-Key` that was answered before
 /// gets the same outcome.
-package struct WriteRoutes: Sendable {
+package struct WriteRoutes: RouteSet {
     private let subscriptions: SubscriptionReader
     private let stores: (any StoreActs)?
     private let now: @Sendable () -> Instant
@@ -23,7 +23,7 @@ package struct WriteRoutes: Sendable {
         self.now = now
     }
 
-    func add(to routes: PrivateRoutes) {
+    package func add(to routes: PrivateRoutes) {
         routes.operate.post("/subscriptions/:originalTransactionId/writes") { request, context in
             let id = try PathParameter.text("originalTransactionId", context)
             let stream = try RequestQuery(request).stream()

@@ -100,15 +100,15 @@ package struct PrivateServices {
                 links: linker.flatMap { linker in
                     appender.map { LinkService(log: LogReader(pool: linker), appender: $0, apps: apps) }
                 }, headKey: settings.headKey, handIns: handIns,
-                consumption: ConsumptionRoutes(
-                    requests: ConsumptionLog(pool: pool), answers: consumption,
-                    policies: ConsumptionPolicies(pool: productPool), apps: refundApps, now: now),
-                offers: OfferRoutes(keys: signingKeys, now: now),
-                orders: OrderRoutes(questions: acts.orders, log: log),
-                writes: WriteRoutes(subscriptions: subscriptions, stores: storeActs, now: now),
-                webhooks: WebhookRoutes(admin: endpoints),
-                changes: ChangeReader(pool: pool), signal: changes, console: console, metrics: metrics, health: health,
-                now: now, logger: logger)
+                changes: ChangeReader(pool: pool), signal: changes,
+                others: [
+                    ConsumptionRoutes(
+                        requests: ConsumptionLog(pool: pool), answers: consumption,
+                        policies: ConsumptionPolicies(pool: productPool), apps: refundApps, now: now),
+                    OfferRoutes(keys: signingKeys, now: now), OrderRoutes(questions: acts.orders, log: log),
+                    WriteRoutes(subscriptions: subscriptions, stores: storeActs, now: now),
+                    WebhookRoutes(admin: endpoints), console,
+                ], metrics: metrics, health: health, now: now, logger: logger)
         } else {
             // Health checks use the database role that the process has anyway.
             let role: Database.Role =
