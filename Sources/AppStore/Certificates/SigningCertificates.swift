@@ -13,8 +13,8 @@ package enum SigningCertificates {
         case .appleDevice, .appleAPI:
             guard let statement = try? SignedStatement(decoding: body, source: source) else { return [] }
             header = statement.parts.first?.jws.header
-        case .appleV1, .appleReceipt, .googleRTDN, .googleAPI, .googleDevice, .googleVoided, .backend, .operator:
-            return []
+        // Nothing else is signed with certificates.
+        default: return []
         }
         return header.flatMap { try? JWSHeader($0).certificates } ?? []
     }

@@ -15,12 +15,13 @@ struct EventFeed: MessageSource {
     let endpoint: Endpoint
     let streamId: Int32
 
-    /// The sources of what stores push. What was asked for, or stated by backends, is not passed on.
-    static let pushed = ["apple-v1", "apple-v2", "google-rtdn"]
+    /// The sources of what is passed on.
+    static let pushed = EventSource.allCases.filter(\.isPushed).map(\.rawValue)
 
     func page(after number: Int64, limit: Int) async throws(ReadError) -> MessagePage {
         let found = try await pool.read(
-            Statements.page, [Parameter(streamId), Parameter(number), Parameter(Int64(limit))],
+            Statements.page,
+            [Parameter(streamId), Parameter(number), Parameter(Int64(limit)), .array(Self.pushed)],
             within: Limits.databaseWaitMax
         ) { rows throws(PostgresError) in try rows.map { row throws(PostgresError) in try FoundEvent(row) } }
         var messages: [SourceMessage] = []
@@ -95,7 +96,7 @@ struct EventFeed: MessageSource {
               left(encode(chain, 'hex'), 8), subledger.rebuilt_body(stream_id, stored.body), archived.files, body_sha256
             from (
               select stream_id, position, received_at, source, facts, chain, body_sha256,
-                source in ('apple-v1', 'apple-v2', 'google-rtdn') as is_pushed
+                source = any ($4::text[]) as is_pushed
               from subledger.event
               where stream_id = $1
                 and position > $2

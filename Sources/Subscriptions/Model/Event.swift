@@ -121,6 +121,18 @@ package enum EventSource: String, Sendable, Hashable, CaseIterable {
     case `operator`
 }
 
+extension EventSource {
+    /// Whether a store sends it by itself. What was asked for, or stated by backends and operators, is not.
+    package var isPushed: Bool {
+        switch self {
+        case .appleV1, .appleV2, .googleRTDN: true
+        case .appleHistory, .appleReceipt, .appleDevice, .appleAPI, .googleAPI, .googleDevice, .googleVoided, .backend,
+            .operator:
+            false
+        }
+    }
+}
+
 /// The kind of event, common to all sources. For people and reports: access is derived from facts alone.
 package enum EventKind: String, Sendable, Hashable, CaseIterable {
     case purchase
