@@ -141,6 +141,26 @@ struct DocumentationTests {
         }
     }
 
+    @Test("the article says where a change goes by files that exist, and by a name alone only if no other file has it")
+    func filesOfChanges() throws {
+        let repository = DocumentationArticle.repository
+        let files = try FileManager.default.subpathsOfDirectory(
+            atPath: repository.appendingPathComponent("Sources").path
+        ).map { "/Sources/\($0)" }
+        let text = try DocumentationArticle("Contributing").text
+        let start = try #require(text.firstRange(of: "\n## Where a change goes\n"))
+        let tables = text[start.upperBound...].components(separatedBy: "\n## ")[0]
+        let named = Set(tables.matches(of: /`([\w+\/]+\.swift)`/).map { String($0.output.1) })
+            .filter { !$0.hasPrefix("Tests/") }
+        #expect(named.count > 60)
+
+        for name in named {
+            let found = files.count { $0.hasSuffix("/\(name)") }
+            // Each module has limits of its own.
+            #expect(found == 1 || found > 1 && name == "Limits.swift", "\(name): \(found)")
+        }
+    }
+
     @Test("every block of commands is run, or is marked with a reason and listed here")
     func marked() throws {
         for article in try DocumentationArticle.all() {
