@@ -87,12 +87,12 @@ package enum Limits {
     static let migrationStepMax = Duration.seconds(86_400)
     /// How often a migration says how far a long step is.
     package static let migrationWatchInterval = Duration.seconds(10)
-    /// Maximum number of events and of body bytes per page of an audit, so that memory use stays small. A single larger
-    /// body is accepted.
-    package static let auditPageEventsMax = 200
-    package static let auditPageBytesMax = 16 << 20
+    /// Maximum number of events and of body bytes per page of an audit, so that memory use stays small: each worker has two
+    /// pages. A single larger body is accepted.
+    package static let auditPageEventsMax = 500
+    package static let auditPageBytesMax = 8 << 20
     /// Maximum number of events that one worker of an audit checks before it takes others.
-    package static let auditRangeEventsMax = 1000
+    package static let auditRangeEventsMax = 2000
     /// The same for events as links of the hash chain, which have no bodies.
     package static let auditPageLinksMax = 10_000
     /// Longest duration of an audit statement. Only the operator waits for it.

@@ -138,6 +138,7 @@ struct CompactBodyTests {
             let compact = CompactBody(evidence)
 
             #expect(try Self.rebuilt(compact) == evidence.bytes, "story \(number)")
+            #expect(CompactBody.headers(of: [compact.stored]) == Set(compact.headers.map(\.digest)))
             if compact.stored != evidence.bytes { compactCount += 1 }
         }
         #expect(compactCount > 1_000)
@@ -166,6 +167,14 @@ struct CompactBodyTests {
             #expect((try? CompactBody.rebuild(changed) { $0 == header.digest ? header.text : nil }) != body)
             let cut = Array(compact.stored[..<place])
             #expect((try? CompactBody.rebuild(cut) { $0 == header.digest ? header.text : nil }) != body)
+            for stored in [changed, cut] {
+                var wanted: Set<[UInt8]> = []
+                _ = try? CompactBody.rebuild(stored) { digest in
+                    wanted.insert(digest)
+                    return header.text
+                }
+                #expect(CompactBody.headers(of: [stored]) == wanted)
+            }
         }
         #expect(throws: DamagedBody.form) { try CompactBody.rebuild([1, 9]) { _ in nil } }
         #expect(throws: DamagedBody.form) { try CompactBody.rebuild([1, 0, 0, 0, 2, 65]) { _ in nil } }

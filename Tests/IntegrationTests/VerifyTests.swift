@@ -150,10 +150,10 @@ struct VerifyTests {
                 limit 1
                 """)[0]
             try await log.damage(damage)
-            result = (
-                try await run(log, roots: roots, extent: extent, subscriptionsAtOnceMax: subscriptionsAtOnceMax),
-                subscription, transaction
-            )
+            let outcome = try await run(
+                log, roots: roots, extent: extent, subscriptionsAtOnceMax: subscriptionsAtOnceMax)
+            try await expectSame(outcome, by: 3, log, SignatureVerifier(roots: roots))
+            result = (outcome, subscription, transaction)
         }
         return try #require(result)
     }
@@ -176,6 +176,27 @@ struct VerifyTests {
         return outcome
     }
 
+    /// Verifies the log again with several workers, in short ranges and pages, and expects the same findings: all but the
+    /// one of the projections.
+    private static func expectSame(
+        _ outcome: VerificationOutcome, by workers: Int, _ log: SimulatedLog, _ signatures: SignatureVerifier
+    ) async throws {
+        var connections: [PostgresConnection] = []
+        for _ in 0...workers {
+            connections.append(try await TestCluster.connect(log.database.with(role: "subledger_projector")))
+        }
+        let parallel = try await DatabaseVerifier(
+            log: LogAudit(connection: connections[0]),
+            workers: connections.dropFirst().map { LogAudit(connection: $0, pageEventsMax: 3) }, projections: nil,
+            signatures: signatures, extent: .all, rangeEventsMax: 7
+        ).run()
+        for connection in connections { await connection.close() }
+        #expect(outcome.findings.starts(with: parallel.findings))
+        #expect(outcome.findings.count - parallel.findings.count <= 1)
+        #expect(parallel.events == outcome.events)
+        #expect(parallel.erased == outcome.erased)
+    }
+
     @Test("an undamaged log has no finding, checked in one batch or in several")
     func clean() async throws {
         let whole = try await Self.verify()
@@ -196,6 +217,34 @@ struct VerifyTests {
 
         let finding = try #require(outcome.finding?.description)
         #expect(finding.hasPrefix(damage.stream + damage.finding), "\(finding)")
+    }
+
+    @Test("the database is asked only about facts that are not those of the body in the same text")
+    func otherFacts() async throws {
+        try await SimulatedLog.withEveryStory { log in
+            let connection = try await TestCluster.connect(log.database.with(role: "subledger_projector"))
+            let verifier = DatabaseVerifier(
+                log: LogAudit(connection: connection), projections: nil,
+                signatures: SignatureVerifier(roots: SimulatedLog.roots), extent: .all)
+            func wasAsked() async throws -> Bool {
+                let rows = try await connection.query(
+                    Statement("asked", "select name from pg_prepared_statements where name = 'audit_other_facts'"),
+                    deadline: .now + .seconds(20))
+                return rows.count > 0
+            }
+
+            let clean = try await verifier.run()
+            let wasAskedAboutClean = try await wasAsked()
+            try await log.damage("update subledger.event set facts = facts || '{\"more\":1}' where position = 17")
+            let damaged = try await verifier.run()
+            let wasAskedAboutDamaged = try await wasAsked()
+            await connection.close()
+
+            #expect(clean.finding == nil)
+            #expect(!wasAskedAboutClean)
+            #expect(damaged.finding?.description.hasSuffix("position 17: facts do not match the body") == true)
+            #expect(wasAskedAboutDamaged)
+        }
     }
 
     @Test("every damaged event is reported, and the projections are compared nevertheless")

@@ -25,6 +25,9 @@ package struct DerivedColumns: Sendable {
     package let subtype: String?
     package let kind: String
     package let fingerprint: [UInt8]?
+    /// JSON text as `jsonb` has it.
+    package let facts: [UInt8]
+    package let defects: [UInt8]?
 }
 
 /// An event as a link of the hash chain.

@@ -72,15 +72,15 @@ extension LogAudit {
             "audit_page",
             """
             select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body,
-              body_sha256, chain_id, revocation, chain, fingerprint, files
+              body_sha256, chain_id, revocation, chain, fingerprint, files, facts, defects
             from (
               select position, received_at, occurred_at, source, type, subtype, kind, dedupe_key, body, body_sha256,
-                chain_id, revocation, chain, fingerprint, files,
+                chain_id, revocation, chain, fingerprint, files, facts, defects,
                 sum(coalesce(octet_length(body), 0)) over (order by position) - coalesce(octet_length(body), 0)
                   as bytes_before
               from (
                 select stream_id, position, received_at, occurred_at, source, type, subtype, kind, dedupe_key,
-                  body_sha256, chain_id, revocation, chain, fingerprint
+                  body_sha256, chain_id, revocation, chain, fingerprint, facts, defects
                 from subledger.event
                 where stream_id = $1
                   and position > $2

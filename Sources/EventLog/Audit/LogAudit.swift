@@ -7,13 +7,18 @@ import Subscriptions
 package struct LogAudit: Sendable {
     let connection: PostgresConnection
     package let archive: BodyArchive
+    private let pageEventsMax: Int
 
     /// - Parameters:
     ///   - connection: Must be allowed to read the whole log, as the receiver and projector roles are.
     ///   - archive: Where the bodies of past months are.
-    package init(connection: PostgresConnection, archive: BodyArchive = .none) {
+    ///   - pageEventsMax: How many events are read at a time.
+    package init(
+        connection: PostgresConnection, archive: BodyArchive = .none, pageEventsMax: Int = Limits.auditPageEventsMax
+    ) {
         self.connection = connection
         self.archive = archive
+        self.pageEventsMax = pageEventsMax
     }
 
     /// Every stream to which a row of the log belongs, in id order.
@@ -56,6 +61,7 @@ package struct LogAudit: Sendable {
     package func page(
         of stream: AuditedStream, after position: Int64, through last: Int64
     ) async throws(PostgresError) -> [AuditedEvent] {
+        guard position < last else { return [] }
         let events = try await readPage(of: stream, after: position, through: last)
         // A file may have been replaced by an erasure, or restored, since it was looked up.
         guard events.contains(where: \.isFileMissing) else { return events }
@@ -69,7 +75,7 @@ package struct LogAudit: Sendable {
             Statements.page,
             [
                 Parameter(stream.id), Parameter(position), Parameter(last),
-                Parameter(Int64(Limits.auditPageEventsMax)), Parameter(Int64(Limits.auditPageBytesMax)),
+                Parameter(Int64(pageEventsMax)), Parameter(Int64(Limits.auditPageBytesMax)),
             ], deadline: .now + Limits.auditWaitMax)
         let bodies = try rows.map { row throws(PostgresError) in try row.optional([UInt8].self, at: 8) ?? [] }
         let headers = try await headers(of: bodies, inStream: stream.id)
@@ -117,7 +123,8 @@ package struct LogAudit: Sendable {
                     derived: DerivedColumns(
                         occurredAt: try row.optional(at: 2), type: try row.optional(at: 4),
                         subtype: try row.optional(at: 5), kind: try row.value(at: 6),
-                        fingerprint: try row.optional(at: 13)),
+                        fingerprint: try row.optional(at: 13), facts: try row.value(JSONB.self, at: 15).utf8,
+                        defects: try row.optional(JSONB.self, at: 16)?.utf8),
                     chained: ChainedEvent(
                         receivedAt: receivedAt, source: try row.value(at: 3), dedupeKey: try row.value(at: 7),
                         bodyDigest: try row.value(at: 9), chainId: try row.optional(at: 10),
@@ -270,13 +277,7 @@ package struct LogAudit: Sendable {
     func headers(
         of bodies: [[UInt8]], inStream streamId: Int32, except known: [[UInt8]: [UInt8]] = [:]
     ) async throws(PostgresError) -> [[UInt8]: [UInt8]] {
-        var digests: Set<[UInt8]> = []
-        for body in bodies {
-            _ = try? CompactBody.rebuild(body) { digest in
-                if known[digest] == nil { digests.insert(digest) }
-                return []
-            }
-        }
+        let digests = CompactBody.headers(of: bodies).filter { known[$0] == nil }
         guard !digests.isEmpty else { return [:] }
         let rows = try await connection.query(
             Statements.headers, [Parameter(streamId), .array(Array(digests))], deadline: .now + Limits.auditWaitMax)
@@ -301,6 +302,7 @@ package struct LogAudit: Sendable {
     package func otherFacts(
         _ positions: [Int64], _ facts: [[UInt8]], _ defects: [[UInt8]?], in stream: AuditedStream
     ) async throws(PostgresError) -> [(position: Int64, column: String)] {
+        guard !positions.isEmpty else { return [] }
         let upgradedAt = try await connection.query(Statements.upgradedAt, deadline: .now + Limits.auditWaitMax)
         let rows = try await connection.query(
             Statements.otherFacts,

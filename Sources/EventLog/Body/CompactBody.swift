@@ -59,6 +59,15 @@ package struct CompactBody: Sendable {
         (try? Self.rebuild(stored) { digest in headers.first { $0.digest == digest }?.text }) == evidence.bytes
     }
 
+    /// The digests of the headers that stored bodies refer to, as far as these can be read.
+    package static func headers(of bodies: [[UInt8]]) -> Set<[UInt8]> {
+        var digests: Set<[UInt8]> = []
+        for stored in bodies where stored.first == mark {
+            try? CompactBodyDecoder(stored: stored).addHeaders(of: 1..<stored.count, to: &digests)
+        }
+        return digests
+    }
+
     /// The bytes of the evidence.
     ///
     /// - Parameter header: The header of a digest, nil if there is none.

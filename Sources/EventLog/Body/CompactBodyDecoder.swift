@@ -35,6 +35,22 @@ struct CompactBodyDecoder {
         }
     }
 
+    /// Adds the digests of the headers that the parts refer to, up to one that cannot be read.
+    func addHeaders(
+        of range: Range<Int>, to digests: inout Set<[UInt8]>, depth: Int = 0
+    ) throws(DamagedBody) {
+        guard depth <= CompactBody.depthMax else { throw .form }
+        var position = range.lowerBound
+        while position < range.upperBound {
+            guard let part = CompactBody.Part(rawValue: stored[position]) else { throw .form }
+            position += 1
+            if part == .jws { digests.insert(Array(stored[try take(32, at: &position, within: range)])) }
+            let content = try take(lengthAt: &position, within: range)
+            if part != .bytes { try addHeaders(of: content, to: &digests, depth: depth + 1) }
+            if part == .jws { _ = try take(64, at: &position, within: range) }
+        }
+    }
+
     private func take(_ count: Int, at position: inout Int, within range: Range<Int>) throws(DamagedBody) -> Range<Int>
     {
         guard count <= range.upperBound - position else { throw .form }

@@ -36,6 +36,17 @@ package struct EventVerifier: Sendable {
         init(problem: String? = nil) {
             self.problem = problem
         }
+
+        /// Whether facts and defects are stored with the event in the same text, apart from the order of members.
+        func areStored(with event: AuditedEvent) -> Bool {
+            Self.isSame(facts, event.derived?.facts) && Self.isSame(defects, event.derived?.defects)
+        }
+
+        private static func isSame(_ fresh: [UInt8]?, _ stored: [UInt8]?) -> Bool {
+            guard let fresh, let stored else { return fresh == nil && stored == nil }
+            guard let left = try? JSONDocument(stored), let right = try? JSONDocument(fresh) else { return false }
+            return left.root.hasSameContent(as: right.root)
+        }
     }
 
     package func check(_ stored: AuditedEvent) async -> Result {

@@ -159,21 +159,20 @@ package struct LogVerifier: Sendable {
         }
     }
 
-    /// Checks the events after a position, page by page.
+    /// Checks the events after a position, page by page. The next page is read meanwhile.
     private func check(
         _ start: Int64, through end: Int64, _ erasures: ErasedPositions, _ worker: LogAudit
     ) async throws -> Checked {
         var checked = Checked(worker: worker, start: start, end: end)
-        var position = start
-        while position < end {
-            let page = try await worker.page(of: stream, after: position, through: end)
-            guard let last = page.last else { break }
-            position = last.position
+        var page = try await worker.page(of: stream, after: start, through: end)
+        while let last = page.last?.position {
+            async let next = worker.page(of: stream, after: last, through: end)
             checked.events += zip(page.map(\.link), try await problems(page, erasures, worker))
                 .map { (link: $0, problem: $1) }
             checked.erased += Int64(page.count { erasures.excuse($0) })
             checked.archived += Int64(page.count { $0.isArchived || $0.isUnread })
             checked.unread += Int64(page.count { $0.isUnread && !erasures.excuse($0) })
+            page = try await next
         }
         return checked
     }
@@ -208,10 +207,11 @@ package struct LogVerifier: Sendable {
             results.append(
                 erasures.excuse(event) || event.isUnread ? EventVerifier.Result() : await events.check(event))
         }
-        let sound = page.indices.filter { results[$0].facts != nil }
+        // Whether another text is the same `jsonb`, the database decides.
+        let unlike = page.indices.filter { results[$0].facts != nil && !results[$0].areStored(with: page[$0]) }
         let others = try await worker.otherFacts(
-            sound.map { page[$0].position }, sound.compactMap { results[$0].facts }, sound.map { results[$0].defects },
-            in: stream)
+            unlike.map { page[$0].position }, unlike.compactMap { results[$0].facts },
+            unlike.map { results[$0].defects }, in: stream)
         let columns = Dictionary(others.map { ($0.position, $0.column) }, uniquingKeysWith: { first, _ in first })
         return zip(page, results).map { event, result in
             result.problem ?? columns[event.position].map { "\($0) do not match the body" }
