@@ -74,8 +74,16 @@ enum AuditStatements {
         left join subledger.projector_skip using (stream_id, position)
         where event.stream_id = $1
           and event.position > $2
+          and event.position <= $3
         order by event.position
-        limit $3
+        """)
+
+    static let lastPosition = Statement(
+        "audit_last_position",
+        """
+        select coalesce(max(position), 0)
+        from subledger.event
+        where stream_id = $1
         """)
 
     static let events = Statement(

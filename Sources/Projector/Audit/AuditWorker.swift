@@ -1,3 +1,4 @@
+import Encoding
 import EventLog
 import Postgres
 import Subscriptions
@@ -5,6 +6,22 @@ import Subscriptions
 /// Folds subscriptions into temporary tables of a session, and compares them with the live tables.
 struct AuditWorker: Sendable {
     let connection: PostgresConnection
+
+    /// The subscriptions that an event mentions, which may repeat.
+    struct Mention: Sendable {
+        let position: Int64
+        let subscriptions: [String]
+    }
+
+    /// What the events after a position mention, in order of position. Called outside of a transaction.
+    func mentions(_ stream: Int32, after position: Int64, through last: Int64) async throws -> [Mention] {
+        let rows = try await query(
+            Step(AuditStatements.eventSubscriptions, [Parameter(stream), Parameter(position), Parameter(last)]))
+        return try rows.map { row in
+            let subscriptions = try JSONDocument(try row.value(JSONText.self, at: 1).utf8).root.elements
+            return Mention(position: try row.value(at: 0), subscriptions: subscriptions.compactMap(\.string))
+        }
+    }
 
     /// Compares some subscriptions in one snapshot of the database.
     ///

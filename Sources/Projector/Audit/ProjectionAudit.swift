@@ -1,4 +1,3 @@
-import Encoding
 import EventLog
 import Postgres
 import Subscriptions
@@ -183,23 +182,40 @@ package struct ProjectionAudit: Sendable {
         return try outcomes.reduce(true) { isDone, outcome in try outcome.get() && isDone }
     }
 
-    /// Brings the index up to the end of the log.
+    /// Brings the index up to the end of the log. Each worker reads a page at a time.
     private func readOn(_ stream: Int32, _ index: inout MentionIndex, _ count: (Int64) -> Void) async throws {
-        while true {
+        let end = try await query(Step(AuditStatements.lastPosition, [Parameter(stream)]), Limits.statementWaitMax)
+        let last: Int64 = try end[0].value(at: 0)
+        var starts = Array(stride(from: index.upTo, to: last, by: Int(Limits.auditIdsMax)))[...]
+        while !starts.isEmpty {
             try Task.checkCancellation()
-            let rows = try await query(
-                Step(
-                    AuditStatements.eventSubscriptions,
-                    [Parameter(stream), Parameter(index.upTo), Parameter(Limits.auditIdsMax)]),
-                Limits.statementWaitMax)
-            for row in rows {
-                let subscriptions = try JSONDocument(try row.value(JSONText.self, at: 1).utf8).root.elements
-                index.add(try row.value(at: 0), about: subscriptions.compactMap(\.string))
+            for page in try await mentions(stream, after: Array(starts.prefix(workers.count)), through: last) {
+                for mention in page { index.add(mention.position, about: mention.subscriptions) }
             }
+            starts = starts.dropFirst(workers.count)
             count(0)
-            if rows.count < Limits.auditIdsMax { break }
         }
         index.sort()
+    }
+
+    /// Reads several pages concurrently, and returns them in their order.
+    private func mentions(
+        _ stream: Int32, after starts: [Int64], through last: Int64
+    ) async throws -> [[AuditWorker.Mention]] {
+        try await withThrowingTaskGroup(of: (Int, [AuditWorker.Mention]).self) { group in
+            for (number, (worker, start)) in zip(workers, starts).enumerated() {
+                group.addTask {
+                    (
+                        number,
+                        try await worker.mentions(
+                            stream, after: start, through: min(start + Limits.auditIdsMax, last))
+                    )
+                }
+            }
+            var pages = [[AuditWorker.Mention]](repeating: [], count: starts.count)
+            for try await (number, page) in group { pages[number] = page }
+            return pages
+        }
     }
 
     static func problem(_ row: Row) throws(PostgresError) -> Problem {
