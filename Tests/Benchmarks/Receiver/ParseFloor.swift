@@ -14,17 +14,17 @@ struct ParseFloor {
         let bodies = workload.sample.prefix(Self.bodiesMax)
         let name = workload.format.rawValue
         guard workload.format == .v2 else {
-            samples.add("\(name).json.server", try microseconds(bodies) { _ = try JSONDocument($0) })
+            samples.add("\(name).json.server", try Self.microseconds(bodies) { _ = try JSONDocument($0) })
             return
         }
         let parts = try bodies.map { try SignedParts($0) }
         let key = TestCertificates.standard.leafKey.publicKey
         samples.add(
             "\(name).json.server",
-            try microseconds(parts[...]) { for text in $0.texts { _ = try JSONDocument(text) } })
+            try Self.microseconds(parts[...]) { for text in $0.texts { _ = try JSONDocument(text) } })
         samples.add(
             "\(name).signatures.server",
-            try microseconds(parts[...]) { parts in
+            try Self.microseconds(parts[...]) { parts in
                 guard parts.all.count == 3 else { throw BenchError("a body does not have three signatures") }
                 for part in parts.all where !key.isValidSignature(part.signature, for: part.signedText) {
                     throw BenchError("a signature does not match")
@@ -33,7 +33,7 @@ struct ParseFloor {
     }
 
     /// Processor time per element.
-    private func microseconds<Work>(_ all: ArraySlice<Work>, _ work: (Work) throws -> Void) rethrows -> Double {
+    static func microseconds<Work>(_ all: ArraySlice<Work>, _ work: (Work) throws -> Void) rethrows -> Double {
         func now() -> Double {
             var time = timespec()
             clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &time)

@@ -14,8 +14,10 @@ struct ReceiverBenchmark: AsyncParsableCommand {
 
     @Option(
         help: ArgumentHelp(
-            "Sections to run, separated by commas: v1, v2, burst, start, lookups, console, delivery, reports. [all but the last three]",
-            valueName: "names"))
+            """
+            Sections to run, separated by commas: v1, v2, burst, start, lookups, console, delivery, reports, verify. \
+            [all but the last four]
+            """, valueName: "names"))
     var only: String?
 
     @Option(help: "Runs of each measurement. The table shows the medians.")
@@ -36,7 +38,7 @@ struct ReceiverBenchmark: AsyncParsableCommand {
     @Option(help: "The number of subscriptions for the lookups and the console.")
     var subscriptions = 50_000
 
-    @Option(help: "The number of events, and of rows of a report, for the reports.")
+    @Option(help: "The number of events for the reports and for verify, and of rows of a report.")
     var events = 1_000_000
 
     @Option(help: ArgumentHelp("Write all figures here, as JSON.", valueName: "file"))
@@ -61,14 +63,14 @@ struct ReceiverBenchmark: AsyncParsableCommand {
     }
 
     func sections() throws -> Set<Section> {
-        guard let only else { return Set(Section.allCases).subtracting([.console, .delivery, .reports]) }
+        guard let only else { return Set(Section.allCases).subtracting([.console, .delivery, .reports, .verify]) }
         return Set(
             try only.split(separator: ",").map { name in
                 guard let section = Section(rawValue: String(name)) else {
                     throw ValidationError(
                         """
-                        unknown section "\(name)": expected v1, v2, burst, start, lookups, console, delivery or \
-                        reports.
+                        unknown section "\(name)": expected v1, v2, burst, start, lookups, console, delivery, \
+                        reports or verify.
                         """)
                 }
                 return section
@@ -131,6 +133,9 @@ struct ReceiverBenchmark: AsyncParsableCommand {
         if sections.contains(.reports) {
             try await ReportsRun(settings: settings, events: events, runs: runs).measure(&samples)
         }
+        if sections.contains(.verify) {
+            try await VerifyRun(settings: settings, events: events, runs: runs).measure(&samples)
+        }
         let report = Report(samples: samples, runs: runs, connections: connections, rows: rows)
         print(report.description)
         if let json { try report.json().write(to: URL(fileURLWithPath: json)) }
@@ -139,7 +144,7 @@ struct ReceiverBenchmark: AsyncParsableCommand {
 }
 
 enum Section: String, CaseIterable {
-    case v1, v2, burst, start, lookups, console, delivery, reports
+    case v1, v2, burst, start, lookups, console, delivery, reports, verify
 }
 
 /// The settings that all runs share.

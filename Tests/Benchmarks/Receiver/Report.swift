@@ -29,6 +29,7 @@ struct Report: CustomStringConvertible {
                 figure("start to first 200, database up (ms)", "start.external", 300),
                 figure("start to first 200, private database (ms)", "start.embedded", 300),
             ].compactMap(\.self) + lookupRatios + consoleRatios + deliveryRatios + storeReportRatios
+            + verifyRatios
     }
 
     private func ratios(of format: Format) -> [Ratio] {
@@ -95,7 +96,7 @@ struct Report: CustomStringConvertible {
                 line("  floor: one commit", "\(name).commit"),
             ].compactMap(\.self)
         }
-        lines += lookupLines + consoleLines + deliveryLines + storeReportLines + burstLines + startLines
+        lines += lookupLines + consoleLines + deliveryLines + storeReportLines + verifyLines + burstLines + startLines
         if !Instructions.isPossible { lines.append("instructions: not supported by this machine") }
         lines.append("")
         for ratio in ratios {

@@ -52,7 +52,7 @@ struct Wrk {
     }
 
     /// Processor time of the child processes that have ended, in seconds.
-    private static func childSeconds() -> Double {
+    static func childSeconds() -> Double {
         var usage = rusage()
         getrusage(RUSAGE_CHILDREN.rawValue, &usage)
         func seconds(_ time: timeval) -> Double { Double(time.tv_sec) + Double(time.tv_usec) / 1e6 }
