@@ -50,8 +50,9 @@ struct ConsoleCustomerTests {
             #expect(before.contains(">\(parts[1])</a>. What it bought since"))
             #expect(!after.contains(note))
             #expect(after.contains("The customer is the app user with account token <a"))
-            #expect(after.contains("<td>subscription gained</td>"), "\(after)")
-            #expect(!before.contains("<td>subscription gained</td>"))
+            let gained = "<td>subscription gained from the app user with account token <a"
+            #expect(after.contains(gained), "\(after)")
+            #expect(!before.contains("<td>subscription gained"))
             // Each of the two pages names the other customer.
             let owners = try await server.sql(
                 """
@@ -67,9 +68,44 @@ struct ConsoleCustomerTests {
             #expect(loser.contains("It belongs to the app user with account token <a"))
             #expect(loser.contains("\(parts[1])</a> since <time"))
             #expect(loser.contains("<td>belongs to another customer</td>"))
+            let lost = "<td>subscription lost to the app user with account token "
+            #expect(loser.contains("\(lost)<a href=\"/console/customers/\(parts[1])?"), "\(loser)")
             #expect(after.contains("It belonged to the app user with account token <a"), "\(after)")
             #expect(after.contains("\(first)</a> until <time"))
             #expect(!before.contains("It belongs to ") && !before.contains("It belonged to "))
+        }
+    }
+
+    @Test("a subscription that a backend's link moved names both owners, on their pages and on its own")
+    func moved() async throws {
+        try await TestBundle.withServer { server in
+            _ = try await server.apple.post(try V1Body(number: 1).bytes)
+            for customer in ["u-1", "u-2"] {
+                _ = try await server.owner.put(
+                    #"{"links":[{"originalTransactionId":"2000000000000001"}]}"#,
+                    to: "/customers/\(customer)/links?app=com.example.magazine")
+            }
+            try await server.isFolded()
+            let (browser, cookie) = try await server.session()
+            func page(_ path: String) async throws -> String {
+                try await browser.get("/console/\(path)?stream=production%3Acom.example.magazine", cookie: cookie).body
+            }
+            func owner(_ id: String) -> String {
+                "your backend’s customer <a href=\"/console/customers/\(id)?"
+                    + "stream=production%3Acom.example.magazine&amp;as=link\">\(id)</a></td>"
+            }
+
+            let former = try await page("customers/u-1")
+            let present = try await page("customers/u-2")
+            let subscription = try await page("subscriptions/2000000000000001")
+
+            #expect(former.contains("<td>subscription lost by a link to \(owner("u-2"))"), "\(former)")
+            #expect(former.contains("from the customer to customer u-2"), "\(former)")
+            #expect(present.contains("<td>subscription gained by a link from \(owner("u-1"))"), "\(present)")
+            #expect(subscription.contains("<td>\(owner("u-2"))<td>a link names the subscription</td>"))
+            #expect(
+                subscription.contains("<td>\(owner("u-1"))<td>lost it by a link, which counts for all time</td>"),
+                "\(subscription)")
         }
     }
 

@@ -205,11 +205,14 @@ struct ChronicleTests {
             #expect(decisive?.text.hasSuffix("renewal was switched off") ?? false, "\(instant)")
         }
         let line = example("2026-12-31").explained.lines(of: .a).first
+        let entries = (line?.chronicle(through: day("2026-12-31")) ?? []).sorted { $0.at < $1.at }
         #expect(
-            line?.chronicle(through: day("2026-12-31")).sorted { $0.at < $1.at }.map(\.what) == [
-                "bought", "renewal switched off", "access ended: renewal was switched off",
-                "subscription lost to another customer",
+            entries.map(\.what) == [
+                "bought", "renewal switched off", "access ended: renewal was switched off", "subscription lost to",
             ])
+        #expect(entries.map(\.other) == [nil, nil, nil, .b])
+        let gained = example("2026-12-31").explained.lines(of: .b).first?.chronicle(through: day("2026-12-31"))
+        #expect(gained?.first { $0.what == "subscription gained from" }?.other == .a, "\(gained ?? [])")
     }
 
     @Test("a price increase, from the first report of it to the customer's consent")

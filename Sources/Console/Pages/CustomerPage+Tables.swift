@@ -69,11 +69,8 @@ extension CustomerPage {
         ] + app
     }
 
-    /// What happened, with the subscription that it is about, if it is about one.
-    private typealias HistoryRow = (entry: ChronicleEntry, subscription: String?, joinedApp: String?)
-
     private var historyRows: [HistoryRow] {
-        var rows: [HistoryRow] = []
+        var rows = moves.filter { $0.entry.at <= at }
         for line in lines {
             for entry in line.chronicle(through: at) {
                 rows.append((entry, line.subscription.originalTransactionId, line.joinedApp))
@@ -112,8 +109,14 @@ extension CustomerPage {
                 entry.isByClock ? "its time came, see \(position)" : "\(position)",
                 here(Address("events", "\(position)"), row.joinedApp))
         }
+        var what = ConsoleTable.Cell.text(entry.what)
+        if let other = entry.other {
+            let page = here(Address("customers", other.id.text), row.joinedApp).with("as", other.kind.rawValue)
+            what = .phrase(
+                "\(entry.what) \(other.kind.words)", .init(text: other.id.text, address: page.withClocks(of: address)))
+        }
         return [
-            .time(entry.at), .text(entry.what), .product(entry.productId, names), .optional(entry.amount?.words),
+            .time(entry.at), what, .product(entry.productId, names), .optional(entry.amount?.words),
             .optional(entry.until), subscription, event,
         ]
     }

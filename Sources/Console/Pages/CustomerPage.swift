@@ -42,6 +42,11 @@ package struct CustomerPage: ConsolePage {
     package var found: String?
     /// The entitlements that can be given by hand.
     package var offered: [String] = []
+    /// The subscriptions that the customer gained or lost by links, by what was known at ``knownAt``.
+    package var moves: [HistoryRow] = []
+
+    /// What happened, with the subscription that it is about, if it is about one.
+    package typealias HistoryRow = (entry: ChronicleEntry, subscription: String?, joinedApp: String?)
 
     package init(
         id: String, customer: ExplainedCustomer, ties: [CustomerReader.Tie], tiesSQL: [ReadableSQL],

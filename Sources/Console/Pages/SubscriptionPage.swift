@@ -27,6 +27,10 @@ package struct SubscriptionPage: ConsolePage {
     package let address: Address
     /// Whether a form that asked the store led here.
     package var followsAct = false
+    /// Its owners, by what was known at ``knownAt``.
+    package var owners: [Ownership] = []
+    /// The changes of its owner by links, each with the time of its receipt.
+    package var moves: [(move: ExplainedCustomers.LinkMove, at: Instant)] = []
 
     package init(
         app: String, subscription: Subscription, known: SubscriptionReader.Known, checks: SubscriptionChecks?,
@@ -64,7 +68,7 @@ package struct SubscriptionPage: ConsolePage {
     package var tables: [ConsoleTable] {
         [
             periodsTable, purchasesTable, renewalsTable, versionsTable,
-        ] + (facts.seats.isEmpty ? [] : [seatsTable]) + [
+        ] + (owners.isEmpty ? [] : [ownersTable]) + (facts.seats.isEmpty ? [] : [seatsTable]) + [
             .events(eventsThen, name: "events", stream: stream)
         ]
     }
@@ -266,6 +270,34 @@ package struct SubscriptionPage: ConsolePage {
         return last?.isRefunded == true && last?.revocationDate ?? .latest <= instant
     }
 
+    /// Whose it is and was, the latest first.
+    private var ownersTable: ConsoleTable {
+        func owner(_ customer: CustomerKey) -> ConsoleTable.Cell {
+            .phrase(
+                customer.kind.words,
+                .init(text: customer.id.text, address: page(of: customer).withClocks(of: address)))
+        }
+        let owning = owners.reversed().map { own -> [ConsoleTable.Cell] in
+            [
+                owner(own.owner), .text(own.reason.words),
+                .optional(own.from == .earliest ? nil : own.from), .optional(own.until == .latest ? nil : own.until),
+                own.position.map(link) ?? .empty,
+            ]
+        }
+        let former = moves.reversed().map { move, at -> [ConsoleTable.Cell] in
+            [
+                owner(move.from), .text("lost it by a link, which counts for all time"), .empty, .time(at),
+                link(move.position),
+            ]
+        }
+        return ConsoleTable(
+            "owners", caption: "Owners",
+            columns: [
+                .init("Customer"), .init("Why"), .init("From"), .init("To"), .init("Event", isNumber: true),
+            ],
+            rows: owning + former, empty: "None.")
+    }
+
     /// Who has a seat, by what the backend stated.
     private var seatsTable: ConsoleTable {
         let seats = SeatClaims(of: facts)
@@ -320,6 +352,18 @@ extension Subscription {
     var storeName: String? {
         if !purchases.isEmpty { return "Google Play" }
         return transactions.contains { $0.transaction.isGranted } ? nil : "App Store"
+    }
+}
+
+extension Ownership.Reason {
+    fileprivate var words: String {
+        switch self {
+        case .link: "a link names the subscription"
+        case .account: "the account token of a purchase"
+        case .storeAccount: "its store account"
+        case .unclaimed: "nothing names a customer"
+        case .seat: "a seat"
+        }
     }
 }
 

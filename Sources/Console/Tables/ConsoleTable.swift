@@ -23,6 +23,8 @@ package struct ConsoleTable: Sendable {
         case time(Instant)
         case link(String, Address)
         case links([Link])
+        /// A link that ends a phrase.
+        case phrase(String, Link)
         case empty
 
         package struct Link: Sendable {
@@ -157,6 +159,9 @@ extension ConsoleTable {
                         }
                         let more = Int64(links.count - Self.linksMax)
                         if more > 0 { html.element("span", [.class("muted")], text: " and \(more.grouped) more") }
+                    case .phrase(let text, let link):
+                        html.text("\(text) ")
+                        html.idLink(link.text, link.address)
                     case .empty: html.element("span", [.class("muted"), .text(.label, "none")], text: "–")
                     }
                 }
@@ -189,6 +194,7 @@ extension ConsoleTable {
                     case .number(let number): "\(number)"
                     case .time(let instant): instant < .latest ? instant.description : ""
                     case .links(let links): Self.field(Self.inert(links.map(\.text).joined(separator: " ")))
+                    case .phrase(let text, let link): Self.field(Self.inert("\(text) \(link.text)"))
                     case .empty: ""
                     }
                 }.joined(separator: ","))

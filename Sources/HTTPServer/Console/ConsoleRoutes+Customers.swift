@@ -27,8 +27,10 @@ extension ConsoleRoutes {
         var knownHead: Int64?
         if let knownAt { knownHead = try await reader.head(at: knownAt, in: stream) }
         var statements: [Explanation.EventID: Explanation.CitedEvent] = [:]
-        let events = try await events(of: customer, joinedApp: nil, in: stream, unstated, &statements)
-        let joined = try await joined(customer, knownAt: knownAt, unstated, &statements, visit)
+        let moves = explained?.linkMoves ?? []
+        let cited = unstated.reduce(into: Set(moves.map { Self.event(of: $0) })) { $0.formUnion($1.evidence) }
+        let events = try await events(of: customer, joinedApp: nil, in: stream, cited, &statements)
+        let joined = try await joined(customer, knownAt: knownAt, cited, &statements, visit)
         let elsewhere = try await hits.filter {
             $0.isCustomer && ($0.app, $0.environment) != (stream.app, stream.environment)
         }
@@ -50,6 +52,10 @@ extension ConsoleRoutes {
                 span: try Self.span(visit), address: visit.address)
         page.done = try Self.done(visit, customer)
         page.found = try visit.query.text("found")
+        page.moves = moves.compactMap { move -> CustomerPage.HistoryRow? in
+            guard let explained, let at = statements[Self.event(of: move)]?.receivedAt else { return nil }
+            return (move.entry(for: explained.customer, at: at), move.originalTransactionId, move.joinedApp)
+        }
         if visit.frame.mayAct { page.offered = try await offered(by: stream.app, names) }
         return .page(page)
     }
@@ -148,17 +154,17 @@ extension ConsoleRoutes {
     /// The events about the customer's subscriptions in a stream.
     ///
     /// - Parameters:
-    ///   - explanations: The events that are their evidence are read by the same query.
+    ///   - cited: Further events, which are read by the same query.
     ///   - statements: Gets those.
     private func events(
-        of customer: ExplainedCustomer, joinedApp: String?, in stream: StreamState, _ explanations: [Explanation],
+        of customer: ExplainedCustomer, joinedApp: String?, in stream: StreamState, _ cited: Set<Explanation.EventID>,
         _ statements: inout [Explanation.EventID: Explanation.CitedEvent]
     ) async throws -> [StoredEvent] {
         let own = customer.lines.filter { $0.joinedApp == joinedApp }.reduce(into: Set<Int64>()) {
             $0.formUnion($1.positions)
         }
-        let evidence = explanations.flatMap(\.evidence).filter { $0.joinedApp == joinedApp }.map(\.position)
-        let events = try await reader.events(Array(own), and: Set(evidence), in: stream)
+        let evidence = Set(cited.filter { $0.joinedApp == joinedApp }.map(\.position))
+        let events = try await reader.events(Array(own), and: evidence, in: stream)
         for event in events where evidence.contains(event.position) {
             statements[Explanation.EventID(joinedApp: joinedApp, position: event.position)] = Explanation.CitedEvent(
                 position: event.position, source: event.source, type: event.type, subtype: event.subtype,
@@ -169,7 +175,7 @@ extension ConsoleRoutes {
 
     /// The stream of the joined app in which the customer has a part; nil if there is none.
     private func joined(
-        _ customer: ExplainedCustomer, knownAt: Instant?, _ explanations: [Explanation],
+        _ customer: ExplainedCustomer, knownAt: Instant?, _ cited: Set<Explanation.EventID>,
         _ statements: inout [Explanation.EventID: Explanation.CitedEvent], _ visit: ConsoleRequest
     ) async throws -> CustomerPage.Joined? {
         guard let app = customer.identity.joinedApp,
@@ -179,8 +185,12 @@ extension ConsoleRoutes {
         if let knownAt { knownHead = try await reader.head(at: knownAt, in: stream) }
         return CustomerPage.Joined(
             stream: stream,
-            events: try await events(of: customer, joinedApp: app, in: stream, explanations, &statements),
+            events: try await events(of: customer, joinedApp: app, in: stream, cited, &statements),
             knownHead: knownHead)
+    }
+
+    private static func event(of move: ExplainedCustomers.LinkMove) -> Explanation.EventID {
+        Explanation.EventID(joinedApp: move.joinedApp, position: move.position)
     }
 
     /// The explanations that a page has room for.
@@ -260,18 +270,27 @@ extension ConsoleRoutes {
         async let found = subscriptions.subscriptions(
             originalTransactionId: id, environment: environment, app: stream.app)
         async let answer = customers.explained(reference, knownAt: knownAt)
-        async let events = reader.events(Array(stored.facts.positions), in: stream)
         let explained = Self.explained(try await answer, at: at)
+        let moves = explained?.linkMoves(of: id) ?? []
+        async let read = reader.events(
+            Array(stored.facts.positions), and: Set(moves.map(\.position)), in: stream)
         let explanations = try await explanations(of: explained?.entitlements(by: id) ?? [], explained)
+        let events = try await read
         var page =
             SubscriptionPage(
                 app: stream.app, subscription: stored.subscription, known: try await known(stored, key, knownAt),
                 checks: try await found.first?.checks, writes: try await found.first?.writes ?? [],
                 stores: acts.stores?.stores(of: key.app) ?? [], customer: explained?.customer,
-                explanations: explanations, events: try await events,
+                explanations: explanations,
+                events: events.filter { stored.facts.positions.contains($0.position) },
                 names: try await reader.productNames(of: [stream.app]), at: at, knownAt: knownAt,
                 span: try Self.span(visit), address: visit.address)
         page.followsAct = try visit.query.text("done") == "asked"
+        page.owners = explained?.owners(of: id) ?? []
+        page.moves = moves.compactMap { move -> (move: ExplainedCustomers.LinkMove, at: Instant)? in
+            guard let event = events.first(where: { $0.position == move.position }) else { return nil }
+            return (move, event.receivedAt)
+        }
         return .page(page)
     }
 

@@ -192,6 +192,23 @@ package struct ExplainedCustomer: CustomerMatch {
     /// The customer's subscriptions by what was known, in byte order of their ids.
     package var lines: [ExplainedCustomers.OwnedLine] { explained.lines(of: customer) }
 
+    /// The changes of owner by which the customer gained or lost subscriptions by links, by what was known.
+    package var linkMoves: [ExplainedCustomers.LinkMove] {
+        explained.linkMoves.filter { $0.from == customer || $0.to == customer }
+    }
+
+    /// The owners of a subscription, by what was known.
+    package func owners(of subscription: String) -> [Ownership] {
+        explained.customers.ownership.filter {
+            $0.originalTransactionId == ByteString(subscription) && $0.reason != .seat
+        }
+    }
+
+    /// The changes of its owner by links.
+    package func linkMoves(of subscription: String) -> [ExplainedCustomers.LinkMove] {
+        explained.linkMoves.filter { ByteString($0.originalTransactionId) == ByteString(subscription) }
+    }
+
     /// The entitlements that the customer has or had at the instant, by what was known.
     package var granted: [Entitlement] { explained.granted(to: customer, at: at) }
 

@@ -13,6 +13,9 @@ package struct ChronicleEntry: Sendable, Hashable {
     package var position: Int64?
     /// Whether it is the end of a period, which needs no event. The event of ``position`` only says why none follows.
     package var isByClock = false
+    /// Of a change of owner, the other customer, whose name continues ``what``; nil for other entries, and if none is
+    /// known.
+    package var other: CustomerKey?
 
     package init(
         at instant: Instant, what: String, productId: String? = nil, amount: AppliedRule.Amount? = nil,
@@ -355,16 +358,18 @@ struct Chronicle {
 
     private var ownership: [ChronicleEntry] {
         intervals.flatMap { owned in
-            [
+            let gained = owned.previousOwner == nil ? "subscription gained" : "subscription gained from"
+            let lost = owned.nextOwner == nil ? "subscription lost to another customer" : "subscription lost to"
+            var (first, last) = (
                 ChronicleEntry(
-                    at: owned.interval.lowerBound,
-                    what: owned.isSeat ? "seat of the subscription gained" : "subscription gained",
+                    at: owned.interval.lowerBound, what: owned.isSeat ? "seat of the subscription gained" : gained,
                     position: owned.position),
                 ChronicleEntry(
-                    at: owned.interval.upperBound,
-                    what: owned.isSeat ? "seat of the subscription ended" : "subscription lost to another customer",
-                    position: owned.nextPosition),
-            ].filter { $0.at > .earliest && $0.at < .latest }
+                    at: owned.interval.upperBound, what: owned.isSeat ? "seat of the subscription ended" : lost,
+                    position: owned.nextPosition)
+            )
+            (first.other, last.other) = (owned.previousOwner, owned.nextOwner)
+            return [first, last].filter { $0.at > .earliest && $0.at < .latest }
         }
     }
 }

@@ -9,12 +9,21 @@ package struct OwnedInterval: Sendable, Hashable {
     package let nextPosition: Int64?
     /// Whether the customer has only a seat of the subscription, for which another one pays.
     package let isSeat: Bool
+    /// The owner until the interval begins; nil for a seat, and if there is none or it was not looked up.
+    package let previousOwner: CustomerKey?
+    /// The owner since the interval ended; nil for a seat, and if there is none or it was not looked up.
+    package let nextOwner: CustomerKey?
 
-    package init(_ interval: Range<Instant>, position: Int64?, nextPosition: Int64?, isSeat: Bool = false) {
+    package init(
+        _ interval: Range<Instant>, position: Int64?, nextPosition: Int64?, isSeat: Bool = false,
+        previousOwner: CustomerKey? = nil, nextOwner: CustomerKey? = nil
+    ) {
         self.interval = interval
         self.isSeat = isSeat
         self.position = position
         self.nextPosition = nextPosition
+        self.previousOwner = previousOwner
+        self.nextOwner = nextOwner
     }
 }
 
@@ -29,7 +38,8 @@ extension [OwnedInterval] {
             guard next.interval.upperBound > last.interval.upperBound else { return }
             united[united.count - 1] = OwnedInterval(
                 last.interval.lowerBound..<next.interval.upperBound, position: last.position,
-                nextPosition: next.nextPosition, isSeat: last.isSeat && next.isSeat)
+                nextPosition: next.nextPosition, isSeat: last.isSeat && next.isSeat,
+                previousOwner: last.previousOwner, nextOwner: next.nextOwner)
         }
     }
 }

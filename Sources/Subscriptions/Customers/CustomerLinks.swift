@@ -77,6 +77,20 @@ package struct CustomerLinks: Sendable {
         members.union(links.values.joined().filter { $0.replacedPosition == nil }.map(\.customer))
     }
 
+    /// The positions of all links, ascending.
+    var positions: [Int64] { Set(links.values.joined().map(\.position)).sorted() }
+
+    /// The links as they were before the event at a position, without those of seats.
+    func before(_ position: Int64) -> CustomerLinks {
+        let earlier = links.values.joined().filter { $0.position < position }
+        return CustomerLinks(
+            earlier.map { link in
+                Link(
+                    backendCustomerId: link.backendCustomerId, key: link.key, position: link.position,
+                    replacedPosition: link.replacedPosition.flatMap { $0 < position ? $0 : nil }, basis: link.basis)
+            })
+    }
+
     /// Every link on a key, oldest first.
     func all(on key: CustomerKey) -> [Link] { links[key] ?? [] }
 

@@ -57,7 +57,9 @@ extension AppliedRule {
     }
 
     static func moving(_ former: CustomerLinks.Link, to last: CustomerLinks.Link) -> AppliedRule {
-        AppliedRule(.linkMoved, positions: [last.position], customer: former.customer, key: last.key)
+        var applied = AppliedRule(.linkMoved, positions: [last.position], customer: former.customer, key: last.key)
+        applied.nextCustomer = last.customer
+        return applied
     }
 
     static func refusing(_ link: CustomerLinks.Link) -> AppliedRule {

@@ -26,6 +26,8 @@ package struct AppliedRule: Sendable, Hashable {
     /// ``ExplanationRule/linkMoved``, the customer that had it before; for ``ExplanationRule/linkRefused``, the customer
     /// that does not get it.
     package var customer: CustomerKey?
+    /// For ``ExplanationRule/linkMoved``, the customer that has it since.
+    package var nextCustomer: CustomerKey?
     /// The key of a link that moved or counts for nothing, or an account token that counts for nothing. For
     /// ``ExplanationRule/movedTo``, the subscription that has the purchase.
     package var key: CustomerKey?

@@ -14,12 +14,14 @@ extension ExplainedCustomers {
         var ownership: [Ownership] = []
         var rules: [AppliedRule] = []
         var skipped: [AppliedRule] = []
+        var sources: [Source] = []
         for (index, app) in apps.enumerated() {
             let own = Set(parts.filter { $0.app == index }.map(\.customer))
             func marked(_ rule: AppliedRule) -> AppliedRule {
                 var rule = rule
                 rule.joinedApp = app.joinedApp
                 if let customer = rule.customer, own.contains(customer) { rule.customer = name }
+                if let customer = rule.nextCustomer, own.contains(customer) { rule.nextCustomer = name }
                 return rule
             }
             lines += app.customers.lines.map { line in
@@ -44,9 +46,17 @@ extension ExplainedCustomers {
             }
             skipped += app.customers.skipped.map(marked)
             ownership += owned
+            sources += app.customers.sources.map { source in
+                var source = source
+                source.joinedApp = app.joinedApp
+                source.parts = own
+                source.name = name
+                return source
+            }
         }
         self.init(
             customers: Customers(ownership: ownership, identities: []),
-            lines: lines.sorted { ByteString($0.id) < ByteString($1.id) }, ownershipRules: rules, skipped: skipped)
+            lines: lines.sorted { ByteString($0.id) < ByteString($1.id) }, ownershipRules: rules, skipped: skipped,
+            sources: sources)
     }
 }

@@ -10,6 +10,8 @@ package struct ExplainedCustomers: Sendable {
     private let ownership: [ByteString: [Ownership]]
     let ownershipRules: [AppliedRule]
     let skipped: [AppliedRule]
+    /// One for each app.
+    let sources: [Source]
 
     /// A subscription with the rules of its fold.
     struct Line: Sendable {
@@ -77,13 +79,17 @@ package struct ExplainedCustomers: Sendable {
         ownership = Dictionary(grouping: customers.ownership, by: \.originalTransactionId)
         ownershipRules = rules.all
         self.lines = lines
+        sources = [Source(evidence: evidence, links: links, policy: policy, sharedTokens: sharedTokens)]
         self.skipped = skipped.map {
             AppliedRule(.skipped, of: $0.originalTransactionId, at: $0.skippedAt, positions: [$0.position])
         }
     }
 
-    init(customers: Customers, lines: [Line], ownershipRules: [AppliedRule], skipped: [AppliedRule]) {
+    init(
+        customers: Customers, lines: [Line], ownershipRules: [AppliedRule], skipped: [AppliedRule], sources: [Source]
+    ) {
         self.customers = customers
+        self.sources = sources
         self.lines = lines
         ownership = Dictionary(grouping: customers.ownership, by: \.originalTransactionId)
         self.ownershipRules = ownershipRules
@@ -144,13 +150,14 @@ package struct ExplainedCustomers: Sendable {
                     ($0.at ?? .latest, $0.positions.first)
                 }
             ) { first, _ in first }
+            let others = all.filter { $0.owner != customer && $0.reason != .seat }
             let intervals = all.filter { $0.owner == customer }.map { own in
-                OwnedInterval(
+                let isSeat = own.reason == .seat
+                let next = isSeat ? nil : others.first { $0.from == own.until }
+                return OwnedInterval(
                     own.interval, position: own.position,
-                    nextPosition: own.reason == .seat
-                        ? seatEnds[own.until, default: nil]
-                        : all.first { $0.from == own.until && $0.owner != customer && $0.reason != .seat }?.position,
-                    isSeat: own.reason == .seat)
+                    nextPosition: isSeat ? seatEnds[own.until, default: nil] : next?.position, isSeat: isSeat,
+                    previousOwner: isSeat ? nil : others.first { $0.until == own.from }?.owner, nextOwner: next?.owner)
             }
             guard !intervals.isEmpty else { return nil }
             let owners = Self.otherOwners(among: all, than: customer)

@@ -163,6 +163,7 @@ extension AppliedRule {
     private func ownershipText(_ on: String, _ cause: String, for asked: CustomerKey?) -> String {
         let subscription = "Subscription \(originalTransactionId)"
         let owner = customer.flatMap { $0 == asked ? nil : $0.named } ?? "the customer"
+        let next = nextCustomer.map { $0 == asked ? "the customer" : $0.named } ?? "another"
         return switch rule {
         case .tiedByLink: "\(subscription) belongs to \(owner) by a link of the backend"
         case .tiedByAccountToken: "\(subscription) belongs to \(owner) by the account token of a purchase"
@@ -177,7 +178,7 @@ extension AppliedRule {
         case .sharedOwnership: "\(subscription) belongs to every customer that bought or linked it"
         case .linkMoved:
             "A later link moved \(key.map(\.words) ?? "a key") from "
-                + (customer == nil ? "one customer" : owner) + " to another"
+                + (customer == nil ? "one customer" : owner) + " to \(next)"
         case .linkRefused:
             "A link on \(key.map(\.words) ?? "a key") counts for nothing: another customer owns it"
         case .sharedAccountToken:
