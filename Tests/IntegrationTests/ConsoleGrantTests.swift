@@ -105,6 +105,8 @@ struct ConsoleGrantTests {
             #expect(shown.body.contains("was given by hand"))
             #expect(warning.body.contains("That ends now."), "\(warning.body)")
             #expect(revoked.status == 303)
+            let because = /Because: Grant [^<]* was taken back on 8 Nov 2019 08:14:00 UTC by [^<]*: wrong account/
+            #expect(last.body.contains(because), "\(last.body)")
             #expect(last.body.contains("wrong account") && !last.body.contains("Take back…"))
             #expect(!after.body.contains(#""entitlement":"plus","active":true"#), "\(after.body)")
             #expect(events == ["operator grant case 4711", "operator grant_revoked wrong account"])

@@ -167,25 +167,17 @@ struct ChronicleTests {
 
     @Test("a grant that was taken back says by whom and why, and not that its time came")
     func grants() throws {
-        func told(_ at: String, from: String, until: String, by: String, isRevocation: Bool = false) throws -> Told {
-            let grant = try GrantStatement(
-                id: "g-1", customerId: "u-1", entitlement: "plus", from: day(from), until: day(until),
-                reason: "case 1", by: by, isRevocation: isRevocation)
-            let event = grant.event(
-                source: .operator, environment: .production, app: "a", receivedAt: day(at),
-                dedupeKey: DedupeKey(bytes: []))
-            return Told(at, event.transactions)
-        }
         let key = GrantStatement.key(of: "g-1")
-        let revoked = try told("2026-01-05", from: "2026-01-01", until: "2026-01-05", by: "anna", isRevocation: true)
-        let given = try told("2026-01-01", from: "2026-01-01", until: "2026-01-11", by: "ben")
+        let revoked = try Told.grant(
+            "2026-01-05", from: "2026-01-01", until: "2026-01-05", by: "anna", isRevocation: true)
+        let given = try Told.grant("2026-01-01", from: "2026-01-01", until: "2026-01-11", by: "ben")
         let history = Self.history([given, revoked], of: key)
         #expect(history.count == 2 && history.first?.hasPrefix("2026-01-01 given by hand") == true, "\(history)")
         #expect(history.last == "2026-01-05 taken back by anna: case 1 (2)", "\(history)")
         // Before it began, it gave nothing.
         let early = [
-            try told("2026-01-01", from: "2026-01-10", until: "2026-01-20", by: "ben"),
-            try told("2026-01-05", from: "2026-01-10", until: "2026-01-05", by: "anna", isRevocation: true),
+            try Told.grant("2026-01-01", from: "2026-01-10", until: "2026-01-20", by: "ben"),
+            try Told.grant("2026-01-05", from: "2026-01-10", until: "2026-01-05", by: "anna", isRevocation: true),
         ]
         #expect(Self.history(early, of: key) == ["2026-01-05 taken back by anna: case 1 (2)"])
         // One that was not taken back ends by itself.

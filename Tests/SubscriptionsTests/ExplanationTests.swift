@@ -235,6 +235,36 @@ struct ExplanationTests {
             ])
     }
 
+    @Test("a grant that was taken back is explained by that, with the time, by whom and why")
+    func takenBack() throws {
+        func explanation(_ reports: [Told], at instant: String) -> Explanation {
+            ExplanationExample(
+                rule: .clock, reports: reports, entitlement: "plus", customer: GrantStatement.key(of: "g-1"),
+                at: instant, active: false, positions: []
+            ).explanation
+        }
+        let given = try Told.grant("2026-01-01", from: "2026-01-01", until: "2026-01-11", by: "ben")
+        let revoked = try Told.grant(
+            "2026-01-05", from: "2026-01-01", until: "2026-01-05", by: "anna", isRevocation: true)
+        let planned = try Told.grant("2026-01-01", from: "2026-01-10", until: "2026-01-20", by: "ben")
+        let early = try Told.grant(
+            "2026-01-05", from: "2026-01-10", until: "2026-01-05", by: "anna", isRevocation: true)
+        for (reports, rule) in [([given, revoked], ExplanationRule.clock), ([planned, early], .noDuration)] {
+            let decisive = explanation(reports, at: "2026-01-12").because.first
+            #expect(decisive?.rule == rule && decisive?.positions == [2], "\(String(describing: decisive))")
+            #expect(
+                decisive?.text
+                    == "Grant g-1 (plus) was taken back on 5 Jan 2026 00:00:00 UTC by anna: case 1")
+        }
+        #expect(
+            explanation([given, revoked], at: "2026-01-03").couldChange.map(\.text) == [
+                "Access ends: the grant was taken back by anna: case 1"
+            ])
+        // One that was not taken back ends as it was given.
+        let whole = explanation([given], at: "2026-01-12").because.first
+        #expect(whole?.text.hasSuffix(", as it was given") == true && whole?.positions == [])
+    }
+
     @Test("of a purchase and its restored copy, the first report is the evidence")
     func copies() {
         var copy = Self.january

@@ -78,6 +78,18 @@ struct Told: Hashable {
     init(_ occurredAt: String, _ transactions: [Transaction], _ renewals: [RenewalInfo] = []) {
         self.init(day(occurredAt), transactions, renewals)
     }
+
+    /// Grant `g-1` of `plus` to `u-1`, or its end.
+    static func grant(
+        _ at: String, from: String, until: String, by: String, isRevocation: Bool = false
+    ) throws -> Told {
+        let grant = try GrantStatement(
+            id: "g-1", customerId: "u-1", entitlement: "plus", from: day(from), until: day(until), reason: "case 1",
+            by: by, isRevocation: isRevocation)
+        let event = grant.event(
+            source: .operator, environment: .production, app: "a", receivedAt: day(at), dedupeKey: DedupeKey(bytes: []))
+        return Told(at, event.transactions)
+    }
 }
 
 extension [Told] {

@@ -183,9 +183,9 @@ struct Chronicle {
     /// How a grant was taken back, with the event that says so; nil if it was not, and for other purchases.
     private func takenBack(_ transactionId: String?) -> (what: String, position: Int64?)? {
         guard let row = subscription.transactions.first(where: { $0.transaction.transactionId == transactionId }),
-            let statement = GrantStatement(of: row.transaction), statement.isRevocation
+            let revocation = GrantStatement.revocation(of: row.transaction)
         else { return nil }
-        return ("taken back\(statement.by.map { " by \($0)" } ?? ""): \(statement.reason)", row.positions.max())
+        return (revocation.takenBackWords(), row.positions.max())
     }
 
     private func end(of period: AccessPeriod) -> ChronicleEntry {

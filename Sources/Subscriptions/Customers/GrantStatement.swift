@@ -142,6 +142,20 @@ extension GrantStatement {
         self.init(body: json)
     }
 
+    /// The statement that took back the grant of a transaction; nil if it was not, and for any other transaction.
+    static func revocation(of transaction: borrowing Transaction) -> GrantStatement? {
+        guard let statement = GrantStatement(of: transaction), statement.isRevocation else { return nil }
+        return statement
+    }
+
+    /// What a revocation did, such as `taken back by anna: wrong account`.
+    ///
+    /// - Parameter instant: When it counts from; nil if the words stand beside it.
+    func takenBackWords(on instant: Instant? = nil) -> String {
+        let on = instant.map { " on \($0.words)" } ?? ""
+        return "taken back\(on)\(by.map { " by \($0)" } ?? ""): \(reason)"
+    }
+
     /// Creates the event to append to the log.
     package func event(
         source: EventSource, environment: Environment, app: String?, receivedAt: Instant, dedupeKey: DedupeKey

@@ -74,9 +74,11 @@ extension AppliedRule {
     static func withoutAccess(
         _ rule: ExplanationRule, _ transaction: borrowing Transaction, at instant: Instant? = nil, _ position: Int64
     ) -> AppliedRule {
-        AppliedRule(
+        var applied = AppliedRule(
             rule, transactionId: transaction.transactionId, productId: transaction.productId, at: instant,
             positions: [position])
+        applied.revocation = GrantStatement.revocation(of: transaction)
+        return applied
     }
 
     static func refundingUnits(
@@ -207,6 +209,13 @@ extension AppliedRule {
     func withEvidence(in facts: SubscriptionFacts) -> AppliedRule {
         switch rule {
         case .paid, .owned, .nonRenewingDuration: return withEvidenceOfDates(in: facts)
+        case .noDuration where revocation != nil:
+            let stated = facts.transactions.filter { key, _ in
+                key.fact.transactionId == transactionId && GrantStatement.revocation(of: key.fact) != nil
+            }
+            var result = self
+            if let position = stated.map(\.value.position).max() { result.positions = [position] }
+            return result
         case _ where positions.isEmpty && (rule.effect == .cuts || rule.effect == .removes):
             return withEvidenceOfEnd(in: facts)
         default: return self

@@ -45,6 +45,8 @@ package struct AppliedRule: Sendable, Hashable {
     package var takenBack: TakenBack?
     /// For ``ExplanationRule/clock``: why nothing follows the period; nil if that is not known.
     package var lapse: Lapse?
+    /// For the rule by which a grant gives no access, or no more: the statement that took it back; nil if none did.
+    package var revocation: GrantStatement?
 
     package init(
         _ rule: ExplanationRule, of originalTransactionId: String = "", transactionId: String? = nil,

@@ -133,7 +133,8 @@ extension ExplainedCustomers {
         }
         if last.given.rule == .granted {
             let renewal = hasRenewal ? ", unless the renewal before reaches further" : ""
-            return change(.clock, "Access ends, as it was given\(renewal)")
+            let how = last.revocation.map { ": the grant was \($0.statement.takenBackWords())" } ?? ", as it was given"
+            return change(.clock, "Access ends\(how)\(renewal)")
         }
         if last.given.rule == .nonRenewingDuration {
             return change(.clock, "Access ends, because the product does not renew")
@@ -273,6 +274,16 @@ extension ExplainedCustomers.Candidate {
     /// Whether access by it ends at the instant.
     fileprivate func isReaching(_ instant: Instant) -> Bool { access.contains { $0.upperBound == instant } }
 
+    /// The statement that took a grant back, with its event; nil if none did, and for what was bought.
+    fileprivate var revocation: (statement: GrantStatement, position: Int64?)? {
+        guard given.rule == .granted,
+            let row = line.subscription.transactions.first(where: {
+                $0.transaction.transactionId == given.transactionId
+            }), let statement = GrantStatement.revocation(of: row.transaction)
+        else { return nil }
+        return (statement, row.positions.max())
+    }
+
     /// The rule that the instant lies outside of the period, with the reason why nothing follows it.
     fileprivate func clock(_ instant: Instant) -> AppliedRule {
         let span = effective.map { $0.start..<$0.end } ?? period
@@ -285,6 +296,10 @@ extension ExplainedCustomers.Candidate {
         {
             rule.lapse = lapse
             rule.positions = positions
+        }
+        if span.upperBound <= instant, let revocation {
+            rule.revocation = revocation.statement
+            rule.positions = revocation.position.map { [$0] } ?? []
         }
         return rule
     }

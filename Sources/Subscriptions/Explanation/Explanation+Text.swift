@@ -138,6 +138,7 @@ extension AppliedRule {
                 + "duration of its product"
         case .consumed:
             "\(purchase) was consumed, so it counts as a consumable: configure the kind of its product"
+        case .noDuration where revocation != nil: "\(purchase) was \(takenBackWords(on: revocation?.until))"
         case .noDuration: "\(purchase)\(on) has no duration: its end is missing, or not after its start"
         case .noPurchaseDate: "Only the end of \(purchase) is known, and no dates of it"
         case .movedTo: "\(purchase) moved to \(key.map(\.words) ?? "another subscription")\(on)"
@@ -190,9 +191,12 @@ extension AppliedRule {
     private var clockText: String {
         guard let period else { return "The period has ended" }
         if let at, at < period.lowerBound { return "\(purchaseWords) starts only on \(period.lowerBound.words)" }
+        if revocation != nil { return "\(purchaseWords) was \(takenBackWords(on: period.upperBound))" }
         return "\(purchaseWords) ended on \(period.upperBound.words)"
             + (lapse.map { ": \($0.words)" } ?? (isOfGrant ? ", as it was given" : ", and nothing follows it"))
     }
+
+    private func takenBackWords(on instant: Instant?) -> String { revocation?.takenBackWords(on: instant) ?? "" }
 
     private var isOfGrant: Bool { transactionId.flatMap(GrantStatement.id) != nil }
 
