@@ -359,6 +359,9 @@ def step_grant(driver):
     wait(driver, "it is taken back", lambda d: "wrong account" in grants(d))
     look(driver, "grant-revoked")
     assert not driver.find_elements(By.XPATH, "//button[text()='Take back…']"), "it can be taken back twice"
+    hidden = driver.execute_script(
+        "const table = document.querySelector('[aria-labelledby=history-caption]'); return table.scrollWidth - table.clientWidth")
+    assert hidden <= 1, f"the history is cut off by {hidden} pixels"
 
 
 def step_desk(driver):

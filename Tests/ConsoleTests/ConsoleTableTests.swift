@@ -37,6 +37,22 @@ struct ConsoleTableTests {
         #expect(String(decoding: html.bytes, as: UTF8.self).contains("<td>no end</td>"))
     }
 
+    @Test("an id longer than a UUID is narrow in a table, with all of it in its text and its title")
+    func longIDs() {
+        func html(_ id: String) -> String {
+            var html = HTMLWriter()
+            Self.table([.link(id, Address()), .code(id)]).write(on: Address(), to: &html)
+            return String(decoding: html.bytes, as: UTF8.self)
+        }
+        let uuid = "8fae12ab-0000-4000-8000-000000000001"
+        let token = String(repeating: "a", count: 144)
+
+        #expect(html("grant:\(uuid)").contains(" class=\"long\" title=\"grant:\(uuid)\">grant:\(uuid)</a>"))
+        #expect(html("grant:\(uuid)").contains("<code class=\"long\" title=\"grant:\(uuid)\">grant:\(uuid)</code>"))
+        #expect(html(uuid).contains("<code>\(uuid)</code>") && !html(uuid).contains("class=\"long\""))
+        #expect(html(token).contains("<code title=\"\(token)\">\(String(repeating: "a", count: 24))…</code>"))
+    }
+
     @Test("a time in a sentence names its zone; a table has it short, and its CSV in full")
     func times() throws {
         let instant = try #require(Instant(iso8601: "2026-10-03T03:44:10Z"))

@@ -33,13 +33,18 @@ extension HTMLWriter {
 
     /// Writes a link whose text is an id, shortened if it is long, as Google's purchase tokens are.
     package mutating func idLink(_ id: String, _ address: Address) {
-        let shown = id.shortenedID
-        link(shown, address, shown == id ? [] : [.text(.title, id)])
+        link(id.shortenedID, address, Self.attributes(ofID: id))
     }
 
     package mutating func id(_ id: String) {
-        let shown = id.shortenedID
-        element("code", shown == id ? [] : [.text(.title, id)], text: shown)
+        element("code", Self.attributes(ofID: id), text: id.shortenedID)
+    }
+
+    /// A table shows only the beginning of an id that is longer than a UUID, as grants have. The text is whole, so it is
+    /// copied whole.
+    private static func attributes(ofID id: String) -> [Attribute] {
+        guard id.shortenedID == id else { return [.text(.title, id)] }
+        return id.utf8.count > 40 ? [.class("long"), .text(.title, id)] : []
     }
 
     /// Writes what people call a product, with its id beside it; the id alone if it has no name.
