@@ -110,9 +110,10 @@ struct TimelineTests {
         let nothing = Self.drawing(subscription, events, known: Timeline.Known(at: Self.at(-1), subscription: nil))
 
         #expect(!whole.contains("class=\"later\""))
-        // The refunded period is struck through instead.
-        let marks = subscription.access.count + subscription.transactions.count + events.count
-        #expect(nothing.matches(of: /class="later"/).count == marks)
+        let periods = subscription.access.count + subscription.refunded.count
+        let marks = periods + subscription.transactions.count + events.count
+        // A refund is a mark without a link.
+        #expect(nothing.matches(of: /class="later"/).count == marks + 1)
         #expect(nothing.matches(of: /aria-label="[^"]*, learned later"/).count == marks)
     }
 
@@ -135,6 +136,13 @@ struct TimelineTests {
 
         #expect(drawing.contains("event 1, its end learned later\""), "\(drawing)")
         #expect(drawing.contains("2.99 EUR, refunded, learned later\""), "\(drawing)")
+        // The period and the purchase are drawn as they were known, and the refund is hatched.
+        #expect(
+            drawing.contains(
+                "aria-label=\"Paid 25 Jul 2025 15:06 to 24 Aug 2025 15:06, event 2, refunded, learned later\""),
+            "\(drawing)")
+        #expect(!drawing.contains("bar removed") && !drawing.contains("purchase refund"), "\(drawing)")
+        #expect(drawing.matches(of: /height="14" class="later"><\/rect><path d="[^"]*" class="strike">/).count == 1)
         #expect(drawing.contains("aria-label=\"Bought 15 Jun 2025 15:06, 2.99 EUR\""), "\(drawing)")
         #expect(drawing.matches(of: /class="later"/).count == 2)
     }

@@ -96,11 +96,37 @@ extension Timeline {
 
     // MARK: - Lanes
 
+    /// A period, as it was known.
+    private struct Bar {
+        let period: AccessPeriod
+        let kind: String
+        /// What was learned later about it; empty if nothing was.
+        var note = ""
+
+        var isRemoved: Bool { kind == "removed" }
+    }
+
+    /// What was taken back later had not been taken back then.
+    private var bars: [Bar] {
+        let refunded = subscription.refunded.map { Bar(period: $0, kind: "removed") }
+        let access = subscription.access.map { Bar(period: $0, kind: Self.kind(of: $0, in: subscription)) }
+        guard let then = known?.subscription else { return refunded + access }
+        func id(_ period: AccessPeriod) -> String { "\(period.cause.rawValue) \(period.transactionId)" }
+        let today = Set(subscription.access.map(id))
+        let refundedIDs = Set(subscription.refunded.map(\.transactionId))
+        let kept = then.access.filter { !today.contains(id($0)) }
+        let keptIDs = Set(kept.map(\.transactionId))
+        return refunded.filter { !keptIDs.contains($0.period.transactionId) } + access
+            + kept.map { period in
+                let change = refundedIDs.contains(period.transactionId) ? "refunded" : "taken back"
+                return Bar(
+                    period: period, kind: Self.kind(of: period, in: then), note: ", \(change)\(Self.learnedLater)")
+            }
+    }
+
     private func writeAccess(_ page: Address, to html: inout HTMLWriter) {
-        let refunded = subscription.refunded.map { (period: $0, isRemoved: true) }
-        let access = subscription.access.map { (period: $0, isRemoved: false) }
         // What ended before the picture begins is not at its edge.
-        let shown = (refunded + access).filter { $0.period.end > span.lowerBound && isOwned($0.period.start) }
+        let shown = bars.filter { $0.period.end > span.lowerBound && isOwned($0.period.start) }
         for group in joined(shown, { max($0.period.start, span.lowerBound) }) {
             guard let first = group.first, let last = group.last else { continue }
             let (start, end) = (x(first.period.start), x(group.map(\.period.end).max() ?? last.period.end))
@@ -108,13 +134,14 @@ extension Timeline {
             let place = [
                 Attribute.number(.x, start), .number(.y, y(0) + 4), .number(.width, width), .number(.height, 20),
             ]
-            let kind = first.isRemoved ? "removed" : Self.kind(of: first.period, in: subscription)
-            let later = first.isRemoved ? nil : known.flatMap { self.later(first.period, than: $0) }
+            let kind = first.kind
+            let later = known.flatMap { self.later(first, than: $0) }
             let learned = later.map {
                 $0.lowerBound > first.period.start ? ", its end learned later" : Self.learnedLater
             }
             let name =
-                group.count == 1 ? Self.words(first.period, kind) + (learned ?? "") : "\(group.count) periods"
+                group.count == 1
+                ? Self.words(first.period, kind) + first.note + (learned ?? "") : "\(group.count) periods"
             let address =
                 group.count == 1
                 ? page.with("at", first.period.start.description)
@@ -138,7 +165,8 @@ extension Timeline {
                             .class("strike"),
                         ]
                     ) { _ in }
-                } else if let later {
+                }
+                if let later {
                     // Of an end that is earlier than the known one, the last piece is hatched.
                     let from = min(x(later.lowerBound), max(start, end - Self.laterMin))
                     html.element(
@@ -162,10 +190,10 @@ extension Timeline {
     }
 
     /// The part of a period that was not known then; empty at its end if a later end was known, nil if it was known.
-    private func later(_ period: AccessPeriod, than known: Known) -> Range<Instant>? {
-        let then = known.subscription?.access.first {
-            $0.transactionId == period.transactionId && $0.cause == period.cause
-        }
+    private func later(_ bar: Bar, than known: Known) -> Range<Instant>? {
+        let period = bar.period
+        let periods = bar.isRemoved ? known.subscription?.refunded : known.subscription?.access
+        let then = periods?.first { $0.transactionId == period.transactionId && $0.cause == period.cause }
         guard let then else { return period.start..<period.end }
         return then.end == period.end ? nil : min(then.end, period.end)..<period.end
     }
@@ -206,14 +234,15 @@ extension Timeline {
 
     private func writePurchases(_ frame: PageFrame, _ page: Address, to html: inout HTMLWriter) {
         // Above all purchases, of which the next one may be near.
-        var refunds: [Instant] = []
+        var refunds: [(at: Instant, isNew: Bool)] = []
         let dated = subscription.transactions.filter { $0.transaction.purchaseDate.map { isOwned($0) } ?? false }
         for group in joined(dated, { $0.transaction.purchaseDate ?? .earliest }) {
             guard let first = group.first, let date = first.transaction.purchaseDate else { continue }
-            let isNew = group.count == 1 && known.map { isLater(first, than: $0) } ?? false
+            let isNew = group.count == 1 && isLearnedLater(first)
+            let isRefundNew = first.settled.isRefunded && isRefundLearnedLater(first)
             let name =
                 group.count == 1
-                ? purchaseWords(first, date) + (isNew ? Self.learnedLater : "")
+                ? purchaseWords(first, date) + (isNew || isRefundNew ? Self.learnedLater : "")
                 : "\(group.count) purchases from \(date.longText)"
             let last = group.last?.transaction.purchaseDate ?? date
             let address =
@@ -222,7 +251,7 @@ extension Timeline {
                 : page.with("from", date.description).with("to", last.description)
             html.element("a", [.href(address), .text(.label, name)]) { html in
                 html.element("title", text: name)
-                let kind = first.settled.isRefunded ? "purchase refund" : "purchase"
+                let kind = first.settled.isRefunded && (isNew || !isRefundNew) ? "purchase refund" : "purchase"
                 let place: [Attribute] = [.number(.cx, x(date)), .number(.cy, y(1) + 14), .number(.r, 7), .class(kind)]
                 html.element("circle", place) { _ in }
                 if isNew { html.element("circle", place.dropLast() + [.class("later")]) { _ in } }
@@ -233,11 +262,20 @@ extension Timeline {
                 } else if first.settled.isRefunded, let refunded = first.settled.revocationDate, contains(refunded),
                     isOwned(refunded)
                 {
-                    refunds.append(refunded)
+                    refunds.append((refunded, isRefundNew))
                 }
             }
         }
-        for refund in refunds {
+        for (refund, isNew) in refunds {
+            if isNew {
+                html.element(
+                    "rect",
+                    [
+                        .number(.x, x(refund) - 7), .number(.y, y(1) + 7), .number(.width, 14), .number(.height, 14),
+                        .class("later"),
+                    ]
+                ) { _ in }
+            }
             let path = "M\(Self.text(x(refund) - 5)) \(Self.text(y(1) + 9))l10 10m0 -10l-10 10"
             html.element("path", [.text(.d, path), .class("strike")]) { _ in }
         }
@@ -252,12 +290,22 @@ extension Timeline {
         return "Bought \(date.longText)\(row.transaction.priceText.map { ", \($0)" } ?? "")\(refund)"
     }
 
-    /// Whether the purchase was not known then, or not its refund.
-    private func isLater(_ row: Subscription.ResolvedTransaction, than known: Known) -> Bool {
-        let then = known.subscription?.transactions.first {
-            $0.transaction.transactionId == row.transaction.transactionId
-        }
-        return then.map { $0.settled.isRefunded != row.settled.isRefunded } ?? true
+    /// Whether the purchase was not known then, or only that its refund does not count.
+    private func isLearnedLater(_ row: Subscription.ResolvedTransaction) -> Bool {
+        guard let known else { return false }
+        return then(row, known).map { $0.settled.isRefunded && !row.settled.isRefunded } ?? true
+    }
+
+    /// Whether its refund was not known then.
+    private func isRefundLearnedLater(_ row: Subscription.ResolvedTransaction) -> Bool {
+        guard let known else { return false }
+        return then(row, known)?.settled.isRefunded != true
+    }
+
+    private func then(
+        _ row: Subscription.ResolvedTransaction, _ known: Known
+    ) -> Subscription.ResolvedTransaction? {
+        known.subscription?.transactions.first { $0.transaction.transactionId == row.transaction.transactionId }
     }
 
     /// The renewal preference between its statements, in three kinds of line.
