@@ -58,8 +58,14 @@ struct OrderTests {
             #expect(
                 first.answer.location
                     == "/console/customers/\(bundle.id)?stream=production%3A\(Self.app)&as=subscription&found=\(number)"
-            )
-            #expect(customer.body.contains("You searched for <code>\(number)</code>"), "\(customer.body)")
+                    + "&purchase=\(bundle.id)")
+            // The page says which purchase the order is.
+            #expect(
+                customer.body.contains("You searched for <code>\(number)</code>: <time datetime="), "\(customer.body)")
+            #expect(
+                customer.body.contains(
+                    /, access ended on [^<.]* UTC\. It is part of subscription <a href="\/console\/subscriptions\//),
+                "\(customer.body)")
             #expect(customer.status == 200 && customer.body.contains(bundle.id), "\(customer.body)")
             #expect(again.answer.status == 303)
             #expect(stored.count == 1 && stored[0].hasPrefix("apple-api"), "\(stored)")
@@ -244,7 +250,8 @@ struct OrderTests {
             let purchases = byHTTP.json["purchases"] as? [[String: Any]] ?? []
 
             #expect(asked.status == 200, "\(asked.body)")
-            #expect(asked.body.components(separatedBy: "Purchase token-1").count == 3, "\(asked.body)")
+            #expect(asked.body.components(separatedBy: ">token-1</a>").count == 3, "\(asked.body)")
+            #expect(asked.body.components(separatedBy: "<td><code>\(order)</code></td>").count == 3, "\(asked.body)")
             #expect(asked.body.contains("com.example.play") && asked.body.contains("com.example.second"))
             #expect(questions == 2)
             #expect(Set(purchases.compactMap { $0["app"] as? String }) == ["com.example.play", "com.example.second"])

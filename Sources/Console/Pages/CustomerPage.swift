@@ -40,6 +40,8 @@ package struct CustomerPage: ConsolePage {
     package var done: String?
     /// What was searched for; nil if it is the id of the page, or if nothing was.
     package var found: String?
+    /// The transaction that the search is about; nil if ``found`` says it.
+    package var purchase: String?
     /// The entitlements that can be given by hand.
     package var offered: [String] = []
     /// The subscriptions that the customer gained or lost by links, by what was known at ``knownAt``.
@@ -113,7 +115,7 @@ package struct CustomerPage: ConsolePage {
     package func write(in frame: PageFrame, to html: inout HTMLWriter) {
         ClocksForm(at: at, knownAt: knownAt, address: address).write(to: &html)
         writeOpenRefunds(frame, to: &html)
-        writeFound(to: &html)
+        writeFound(frame, to: &html)
         writeIdentity(frame, to: &html)
         writeEntitlements(frame, to: &html)
         GrantSection(
@@ -147,18 +149,22 @@ package struct CustomerPage: ConsolePage {
     // MARK: - Identity
 
     /// The purchase with the id that was searched for, which is one of many on the page.
-    private func writeFound(to html: inout HTMLWriter) {
+    private func writeFound(_ frame: PageFrame, to html: inout HTMLWriter) {
         guard let found else { return }
-        let bought = customer.lines.flatMap { $0.subscription.transactions }.map(\.transaction).first {
-            $0.transactionId == found || $0.webOrderLineItemId == found
+        let sought = purchase ?? found
+        func isSought(_ row: Subscription.ResolvedTransaction) -> Bool {
+            row.transaction.transactionId == sought || row.transaction.webOrderLineItemId == sought
         }
+        let line = customer.lines.first { $0.subscription.transactions.contains(where: isSought) }
+        let row = line?.subscription.transactions.first(where: isSought)
         html.element("p", [.class("note")]) { html in
             html.text("You searched for ")
             html.id(found)
-            guard let bought else {
+            guard let line, let row else {
                 html.text(", which is one of this customer’s.")
                 return
             }
+            let bought = row.transaction
             html.text(":")
             if let date = bought.purchaseDate {
                 html.text(" ")
@@ -169,6 +175,9 @@ package struct CustomerPage: ConsolePage {
                 html.product(productId, name: names[productId])
             }
             if let price = bought.priceText { html.text(", \(price)") }
+            html.text(", \(line.subscription.stateWords(of: row, at: at)). It is part of subscription ")
+            let id = line.subscription.originalTransactionId
+            html.idLink(id, self.frame(frame, of: line.joinedApp).subscription(id))
             html.text(".")
         }
     }

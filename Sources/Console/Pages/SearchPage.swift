@@ -153,8 +153,10 @@ package struct SearchPage: ConsolePage {
 }
 
 extension SearchHit {
+    /// As in addresses.
+    var stream: String { "\(environment):\(app)" }
+
     package var address: Address {
-        let stream = "\(environment):\(app)"
         switch target {
         case .customer(let id, let kind):
             return Address("customers", id).with("stream", stream).with("as", kind)

@@ -104,6 +104,8 @@ package struct HandInAnswer: Sendable {
     package var storeState: String?
     /// The receipt that proves them.
     package var receipt: HandIn?
+    /// Of an answer of the App Store about an order, the ids of its transactions by subscription; otherwise empty.
+    package var transactionIds: [String: [String]] = [:]
 
     package init(
         stream: StreamKey, registration: HandIn.Registration?, subscriptions: [String], position: Int64?

@@ -52,6 +52,7 @@ extension ConsoleRoutes {
                 span: try Self.span(visit), address: visit.address)
         page.done = try Self.done(visit, customer)
         page.found = try visit.query.text("found")
+        page.purchase = try visit.query.text("purchase")
         page.moves = moves.compactMap { move -> CustomerPage.HistoryRow? in
             guard let explained, let at = statements[Self.event(of: move)]?.receivedAt else { return nil }
             return (move.entry(for: explained.customer, at: at), move.originalTransactionId, move.joinedApp)

@@ -92,23 +92,45 @@ extension ConsoleRoutes {
     private func show(
         _ purchases: [OrderSearch.Purchase], _ stored: [HandInAnswer], of number: OrderNumber, _ visit: ConsoleRequest
     ) async throws -> Response {
-        let choices = purchases.map { purchase in
-            let hit = SearchHit(
+        let hits = purchases.map { purchase in
+            SearchHit(
                 kind: "purchase", app: purchase.app, environment: purchase.environment,
                 target: .customer(
                     id: purchase.originalTransactionId, kind: CustomerKey.Kind.subscription.rawValue))
-            return (text: "Purchase \(purchase.originalTransactionId)", address: hit.page(found: number.text))
         }
         var isProjected = true
         for answer in stored where isProjected {
             isProjected = try await log.isProjected(answer, wait: Limits.projectionWaitMax)
         }
-        if isProjected, choices.count == 1 { return ConsoleResponse.seeOther(choices[0].address.text) }
-        let text =
-            isProjected
-            ? "\(number.store.shop) has \(choices.count) purchases in it"
-            : "the answer is stored, and readable in a moment"
-        return Self.response(
-            ConsoleProblem(.ok, "Order \(number.text)", text.asSentence, choices: choices), in: visit.frame)
+        guard isProjected else {
+            let choices = zip(purchases, hits).map { purchase, hit in
+                (text: "Purchase \(purchase.originalTransactionId)", address: hit.page(found: number.text))
+            }
+            return Self.response(
+                ConsoleProblem(
+                    .ok, "Order \(number.text)", "The answer is stored, and readable in a moment.", choices: choices),
+                in: visit.frame)
+        }
+        if hits.count == 1, purchases[0].transactionIds.count <= 1 {
+            let page = hits[0].page(found: number.text).with("purchase", purchases[0].transactionIds.first)
+            return ConsoleResponse.seeOther(page.text)
+        }
+        var known: [OrderPage.Purchase] = []
+        for (purchase, hit) in zip(purchases, hits) {
+            known.append(
+                OrderPage.Purchase(
+                    hit: hit, subscription: try await subscription(of: purchase),
+                    transactionIds: purchase.transactionIds, names: try await reader.productNames(of: [purchase.app])))
+        }
+        return ConsoleResponse.html(
+            .ok,
+            visit.frame.html(OrderPage(number: number, purchases: known, at: visit.now, address: Address("search"))))
+    }
+
+    private func subscription(of purchase: OrderSearch.Purchase) async throws -> Subscription? {
+        guard let environment = Environment(rawValue: purchase.environment) else { return nil }
+        let stream = StreamKey(app: purchase.app, environment: environment)
+        let found = try await subscriptions.subscriptions([purchase.originalTransactionId], in: stream)
+        return try await subscriptions.leading(found, in: stream).first?.subscription
     }
 }

@@ -16,6 +16,8 @@ package struct OrderSearch: Sendable {
         package let originalTransactionId: String
         /// Of the event with the store's answer; nil if it was no news, or if nobody was asked.
         package let position: Int64?
+        /// Its transactions in the order, if the store was asked and names them.
+        package let transactionIds: [String]
     }
 
     package enum Answer: Sendable {
@@ -47,7 +49,9 @@ package struct OrderSearch: Sendable {
         if number.store == .google {
             let known = try await reader.search(number.text).compactMap { hit -> Purchase? in
                 guard case .customer(let id, _) = hit.target, isAsked(hit.app) else { return nil }
-                return Purchase(app: hit.app, environment: hit.environment, originalTransactionId: id, position: nil)
+                return Purchase(
+                    app: hit.app, environment: hit.environment, originalTransactionId: id, position: nil,
+                    transactionIds: [])
             }
             if !known.isEmpty { return .found(known, stored: []) }
         }
@@ -67,7 +71,7 @@ package struct OrderSearch: Sendable {
             found += answer.subscriptions.map { id in
                 Purchase(
                     app: app, environment: answer.stream.environment.rawValue, originalTransactionId: id,
-                    position: answer.position)
+                    position: answer.position, transactionIds: answer.transactionIds[id] ?? [])
             }
         }
         return stored.isEmpty ? .notFound(others) : .found(found, stored: stored)

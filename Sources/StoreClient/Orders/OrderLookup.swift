@@ -95,10 +95,13 @@ package struct OrderLookup: Sendable {
         let stream = StreamKey(app: app.bundleId, environment: .production)
         guard verified.allSatisfy({ $0.stream == stream }) else { return .unverified }
         // A separate task: the caller may have been cancelled, and what was answered is stored nevertheless.
-        return .found(
-            try await Task { [ledger, verified] in
-                try await ledger.keep(verified, receivedAt: receivedAt, to: nil)
-            }.value)
+        var answer = try await Task { [ledger, verified] in
+            try await ledger.keep(verified, receivedAt: receivedAt, to: nil)
+        }.value
+        for transaction in verified.flatMap(\.event.transactions) {
+            answer.transactionIds[transaction.originalTransactionId, default: []].append(transaction.transactionId)
+        }
+        return .found(answer)
     }
 
     private func find(_ number: OrderNumber, of app: GoogleApp) async throws -> OrderOutcome {
