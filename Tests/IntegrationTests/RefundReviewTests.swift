@@ -358,6 +358,12 @@ struct RefundReviewTests {
                 "/console/refunds/GPA.1", answer + [("do", "answer")], cookie: cookie)
             let half = try await browser.post(
                 "/console/refunds/GPA.1", answer.filter { $0.0 != "sample" } + [("do", "answer")], cookie: cookie)
+            let share = try await browser.post(
+                "/console/refunds/GPA.1", answer + [("percentage", "50"), ("do", "answer")], cookie: cookie)
+            let part = try await browser.post(
+                "/console/refunds/GPA.1",
+                answer.filter { $0.0 != "preference" } + [("preference", "GRANT_PRORATED"), ("do", "answer")],
+                cookie: cookie)
             let before = try await bundle.state()
             let stated = try await browser.post(
                 "/console/refunds/GPA.1", answer + [("do", "answer-now")], cookie: cookie)
@@ -377,6 +383,13 @@ struct RefundReviewTests {
             for name in ["consented", "sample", "delivery"] {
                 #expect(page.body.contains("<select name=\"\(name)\"><option value=\"\">choose</option>"), "\(name)")
             }
+            // Google takes a share that was used of one-time purchases, and knows no refund of a part.
+            #expect(!page.body.contains("name=\"percentage\""), "\(page.body)")
+            #expect(page.body.contains("value=\"GRANT_FULL\"") && !page.body.contains("value=\"GRANT_PRORATED\""))
+            #expect(
+                share.status == 400 && share.body.contains("Google takes it for one-time purchases"), "\(share.body)")
+            #expect(part.status == 400 && part.body.contains("Google knows no refund of a part."), "\(part.body)")
+            #expect(preview.body.contains("The purchase: delivered, and works (recorded here, not sent)."))
             #expect(page.body.contains("The customer has consented that Google is told how the purchase was used"))
             #expect(
                 preview.body.contains("The customer has consented that Google is told how purchase GPA.1 was used."))

@@ -107,10 +107,14 @@ package struct RefundPage: ConsolePage {
     package struct Bought: Sendable {
         let at: Instant?
         let amount: String?
+        /// Whether Google says that it is a subscription.
+        let isSubscription: Bool
 
-        package init(_ transaction: Transaction) {
+        /// - Parameter subscription: The one of the transaction.
+        package init(_ transaction: Transaction, of subscription: Subscription) {
             at = transaction.purchaseDate
             amount = transaction.priceText
+            isSubscription = subscription.purchases.contains(where: \.isSubscription)
         }
     }
 
@@ -130,6 +134,37 @@ package struct RefundPage: ConsolePage {
             ? "Done: the answer is recorded, and is sent to \(request.store.name) in a moment." : "Done."
     }
     package var title: String { "Refund request about \(request.purchase.transactionId)" }
+
+    /// Why the store takes no share of the purchase as used; nil if it takes one. If the kind of the purchase is not known,
+    /// it is left to the store.
+    ///
+    /// - Source: Apple, "consumptionPercentage"; Google, "Method: orders.reviewrefund", which takes it of an in-app purchase.
+    private var percentageRefusal: String? {
+        if request.purchase.isAdvancedCommerce { return "Apple takes none for purchases of the Advanced Commerce API" }
+        switch request.store {
+        case .apple:
+            return request.purchase.productType == Transaction.ProductType.autoRenewable.rawValue
+                ? "Apple computes it for a subscription that renews" : nil
+        case .google: return bought?.isSubscription == true ? "Google takes it for one-time purchases" : nil
+        }
+    }
+
+    /// Google knows no refund of a part.
+    private var preferences: [ConsumptionAnswer.RefundPreference] {
+        request.store == .google ? [.decline, .grantFull] : ConsumptionAnswer.RefundPreference.allCases
+    }
+
+    /// Why the form does not offer what an answer says; nil if it does.
+    package func problem(with content: ConsumptionAnswer) -> String? {
+        if content.percentage != nil, let percentageRefusal {
+            return "“Used, in percent” must be empty: \(percentageRefusal)."
+        }
+        if let preference = content.preference, !preferences.contains(preference) {
+            return "Google knows no refund of a part."
+        }
+        return nil
+    }
+
     package var section: ConsoleSection? { .refunds }
     package var tables: [ConsoleTable] { [] }
 
@@ -166,7 +201,9 @@ package struct RefundPage: ConsolePage {
         html.element("section", [.text(.labelledby, "answer")]) { html in
             html.element("h2", [.text(.id, "answer")], text: "Answer: \(request.stateWords(at: at))")
             guard let answer = request.answer else { return }
-            for words in answer.content?.words ?? ["The customer has not consented, so nothing is sent."] {
+            for words in answer.content?.words(for: request.store) ?? [
+                "The customer has not consented, so nothing is sent."
+            ] {
                 html.element("p", text: words)
             }
             html.element("p", [.class("muted")]) { html in
@@ -212,12 +249,12 @@ package struct RefundPage: ConsolePage {
             html.choice(
                 "sample", "Sample or trial before the purchase", [("", "choose"), ("no", "no"), ("yes", "yes")])
             html.choice(
-                "delivery", "Delivered",
+                "delivery", request.store == .google ? "Delivered (recorded here, not sent)" : "Delivered",
                 [("", "choose")] + ConsumptionAnswer.Delivery.allCases.map { ($0.rawValue, $0.words) })
-            html.field("percentage", "Used, in percent, if known", isRequired: false)
+            if percentageRefusal == nil { html.field("percentage", "Used, in percent, if known", isRequired: false) }
             html.choice(
                 "preference", "You prefer",
-                [("", "nothing")] + ConsumptionAnswer.RefundPreference.allCases.map { ($0.rawValue, $0.words) })
+                [("", "nothing")] + preferences.map { ($0.rawValue, $0.words) })
             html.element("button", text: "Answer…")
         }
     }
@@ -285,12 +322,14 @@ extension ConsumptionAnswer {
     fileprivate var preferenceWords: String { preference?.words ?? "nothing" }
 
     /// A sentence each.
-    package var words: [String] {
+    ///
+    /// - Parameter store: The one that asks.
+    package func words(for store: RefundRequest.Store) -> [String] {
         [
             isSampleProvided
                 ? "The customer got a sample, a trial or information before the purchase."
                 : "The customer got no sample or trial before the purchase.",
-            "The purchase: \(delivery.words).",
+            "The purchase: \(delivery.words)\(store == .google ? " (recorded here, not sent)" : "").",
         ] + (percentage.map { ["Used: \($0 / 1000) percent."] } ?? [])
             + [preference.map { "You prefer: \($0.words)." } ?? "You have no preference."]
     }

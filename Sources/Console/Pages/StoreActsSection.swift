@@ -73,22 +73,38 @@ struct StoreActsSection: Sendable {
     }
 
     private func writeGoogleForms(in frame: PageFrame, to html: inout HTMLWriter) {
-        let purchase = subscription.currentPurchase
-        if purchase?.isSubscription == true {
+        guard let purchase = subscription.currentPurchase else { return }
+        if purchase.isSubscription, purchase.isRenewed {
             act(.cancel, "Stop the renewal…", in: frame, to: &html) { _ in }
             act(.defer, "Move the next charge…", in: frame, to: &html) { html in
                 html.field("days", "By days, 1 to 365", isRequired: true)
             }
+        }
+        if purchase.isSubscription, purchase.isRenewed || purchase.state == .canceled {
             act(.revoke, "End access with a refund…", in: frame, to: &html) { html in
                 html.choice(
                     "refund", "Refund", [("full", "the whole period"), ("prorated", "the rest of it")])
             }
         }
-        guard purchase?.latestOrderId != nil else { return }
+        guard isLastOrderRefundable(at: frame.now) else { return }
         act(.refund, "Refund the last order…", in: frame, to: &html) { html in
             html.choice("revokes", "Access", [("no", "stays"), ("yes", "ends")])
         }
     }
+
+    /// Whether the last order was not refunded, and is not older than three years.
+    ///
+    /// - Source: Google, "Method: orders.refund".
+    private func isLastOrderRefundable(at now: Instant) -> Bool {
+        guard let order = subscription.currentPurchase?.latestOrderId else { return false }
+        guard let row = subscription.transactions.first(where: { $0.transaction.transactionId == order }) else {
+            return true
+        }
+        let bought = row.transaction.purchaseDate ?? now
+        return !row.settled.isRefunded && bought.advanced(byMilliseconds: Self.refundableMilliseconds) > now
+    }
+
+    private static let refundableMilliseconds: Int64 = 3 * 365 * 86_400_000
 
     private func act(
         _ action: StoreWrite.Action, _ label: String, in frame: PageFrame, to html: inout HTMLWriter,
@@ -100,6 +116,17 @@ struct StoreActsSection: Sendable {
             fields(&html)
             html.field("reason", "Reason, which is recorded", isRequired: true)
             html.element("button", text: label)
+        }
+    }
+}
+
+extension PlayPurchase {
+    /// Whether Google would renew it, or the state is one that this version does not know: of a purchase that has expired or
+    /// is not paid for yet, there is nothing to end.
+    fileprivate var isRenewed: Bool {
+        switch state {
+        case .active, .inGracePeriod, .onHold, .paused, nil: true
+        case .canceled, .expired, .pending, .pendingPurchaseCanceled, .purchased, .cancelled: false
         }
     }
 }

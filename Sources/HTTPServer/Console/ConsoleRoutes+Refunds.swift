@@ -49,23 +49,29 @@ extension ConsoleRoutes {
 
     func refundRequest(_ visit: ConsoleRequest, id: String) async throws -> Outcome {
         let (_, key) = try visit.someStreamKey()
-        let found = try await request(id, store: visit.query.text("store"), key)
+        var page = try await page(about: try await request(id, store: visit.query.text("store"), key), visit)
+        page.followsAct = try visit.query.text("done") == "answered"
+        return .page(page)
+    }
+
+    private func page(about found: RefundRequest, _ visit: ConsoleRequest) async throws -> RefundPage {
         var page = RefundPage(
             request: found, at: visit.now,
-            canBeAnswered: acts.refunds != nil && acts.refundApps.answerable.contains(key.app), address: visit.address)
-        page.followsAct = try visit.query.text("done") == "answered"
+            canBeAnswered: acts.refunds != nil && acts.refundApps.answerable.contains(found.stream.app),
+            address: visit.address)
         page.bought = try await bought(found)
-        return .page(page)
+        return page
     }
 
     /// The transaction that a request is about; nil if it is not known.
     private func bought(_ request: RefundRequest) async throws -> RefundPage.Bought? {
         guard let id = request.purchase.originalTransactionId else { return nil }
         let stored = try await subscriptions.subscriptions([id], in: request.answerStream).first
-        let row = stored?.subscription.transactions.first {
+        guard let subscription = stored?.subscription else { return nil }
+        let row = subscription.transactions.first {
             $0.transaction.transactionId == request.purchase.transactionId
         }
-        return row.map { RefundPage.Bought($0.transaction) }
+        return row.map { RefundPage.Bought($0.transaction, of: subscription) }
     }
 
     /// Shows what an answer would say, or states it if it was shown.
@@ -80,6 +86,9 @@ extension ConsoleRoutes {
             let content = try Self.content(form)
             if let problem = content.flatMap(found.problem) {
                 throw ConsoleProblem(.badRequest, "Not done", Self.words(problem))
+            }
+            if let content, let problem = try await page(about: found, visit).problem(with: content) {
+                throw ConsoleProblem(.badRequest, "Not done", problem)
             }
             let own = visit.frame.here(Address("refunds", id)).with("store", found.store.rawValue)
             guard found.awaitsAnswer(at: visit.now) else {
@@ -110,7 +119,7 @@ extension ConsoleRoutes {
             "The customer has consented that \(store) is told how purchase \(id) was used. \(store) is told:"
         ]
         if let content {
-            effects += content.words
+            effects += content.words(for: request.store)
         } else {
             effects = ["The customer has not consented, so \(request.store.name) is told nothing."]
         }
