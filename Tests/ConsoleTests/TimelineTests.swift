@@ -241,16 +241,43 @@ struct TimelineTests {
 
     @Test("the legend explains each kind of mark that has no name of its own")
     func legend() {
-        var html = HTMLWriter()
-        Timeline.writeLegend(to: &html)
-        let legend = String(decoding: html.bytes, as: UTF8.self)
         let (subscription, events) = Self.story
         let drawing = Self.drawing(subscription, events)
+        let legend = Self.legend(subscription)
 
-        for kind in ["purchase", "purchase refund", "strike", "bar removed", "elbow", "on", "off", "in-retry"] {
+        for kind in [
+            "purchase", "purchase refund", "strike", "bar removed", "elbow", "on", "off", "in-retry", "bar paid",
+            "bar trial", "bar grace",
+        ] {
             #expect(drawing.contains("class=\"\(kind)\""), "\(kind)")
             #expect(legend.contains("class=\"\(kind)\""), "\(kind)")
         }
+        #expect(legend.contains("fill=\"url(#dots)\"></rect></svg>free trial</li>"), "\(legend)")
+        #expect(legend.contains("fill=\"url(#bars)\"></rect></svg>grace: "), "\(legend)")
+    }
+
+    private static func legend(_ subscription: Subscription, known: Timeline.Known? = nil) -> String {
+        var html = HTMLWriter()
+        let timeline = Timeline(subscription, events: [], at: at(84), now: at(84), known: known, span: .latest)
+        Timeline.writeLegend(of: [timeline], to: &html)
+        return String(decoding: html.bytes, as: UTF8.self)
+    }
+
+    @Test("the legend has the kinds of access that are drawn, and hatching if something was learned later")
+    func legendOfKinds() {
+        var given = Self.transaction(0, from: 0, to: 30)
+        given.inAppOwnershipType = Transaction.granted
+        var facts = SubscriptionFacts(originalTransactionId: "100")
+        facts.fold(
+            Facts(transactions: [given], renewals: []), occurredAt: Self.at(0), receivedAt: Self.at(0), position: 1)
+        let own = Self.legend(Subscription(facts))
+        let story = Self.legend(
+            Self.story.subscription, known: Timeline.Known(at: Self.at(10), subscription: nil))
+
+        #expect(own.contains("class=\"bar given\"></rect></svg>given by hand</li>"), "\(own)")
+        for kind in ["paid", "trial", "grace"] { #expect(!own.contains("class=\"bar \(kind)\""), "\(kind)") }
+        #expect(!story.contains("given by hand") && story.contains("class=\"later\""), "\(story)")
+        #expect(!own.contains("class=\"later\""))
     }
 
     /// A subscription with a month a purchase.

@@ -314,7 +314,7 @@ package struct CustomerPage: ConsolePage {
                     timeline.write(in: frame, page: address, number: number, to: &html)
                 }
             }
-            if !drawn.isEmpty { Timeline.writeLegend(to: &html) }
+            if !drawn.isEmpty { Timeline.writeLegend(of: drawn.map(\.1), to: &html) }
             if byActivity.count > Self.picturesMax {
                 html.element(
                     "p", [.class("muted")],

@@ -88,7 +88,7 @@ package struct SubscriptionPage: ConsolePage {
                 known: knownAt.map { Timeline.Known(at: $0, subscription: shown) }, span: span)
             span.writeCaption(isPart: timeline.isPart, address, to: &html)
             timeline.write(in: frame, page: address, number: 0, to: &html)
-            Timeline.writeLegend(to: &html)
+            Timeline.writeLegend(of: [timeline], to: &html)
         }
         for table in tables { table.write(on: address, to: &html) }
         html.element("section") { html in

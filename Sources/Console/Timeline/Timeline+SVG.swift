@@ -109,7 +109,9 @@ extension Timeline {
     /// What was taken back later had not been taken back then.
     private var bars: [Bar] {
         let refunded = subscription.refunded.map { Bar(period: $0, kind: "removed") }
-        let access = subscription.access.map { Bar(period: $0, kind: Self.kind(of: $0, in: subscription)) }
+        let access = zip(subscription.access, Self.kinds(of: subscription.access, in: subscription)).map {
+            Bar(period: $0, kind: $1)
+        }
         guard let then = known?.subscription else { return refunded + access }
         func id(_ period: AccessPeriod) -> String { "\(period.cause.rawValue) \(period.transactionId)" }
         let today = Set(subscription.access.map(id))
@@ -117,17 +119,24 @@ extension Timeline {
         let kept = then.access.filter { !today.contains(id($0)) }
         let keptIDs = Set(kept.map(\.transactionId))
         return refunded.filter { !keptIDs.contains($0.period.transactionId) } + access
-            + kept.map { period in
+            + zip(kept, Self.kinds(of: kept, in: then)).map { period, kind -> Bar in
                 let change = refundedIDs.contains(period.transactionId) ? "refunded" : "taken back"
-                return Bar(
-                    period: period, kind: Self.kind(of: period, in: then), note: ", \(change)\(Self.learnedLater)")
+                return Bar(period: period, kind: kind, note: ", \(change)\(Self.learnedLater)")
             }
     }
 
+    /// What ended before the picture begins is not at its edge.
+    private var shownBars: [Bar] {
+        bars.filter {
+            $0.period.end > span.lowerBound && $0.period.start < span.upperBound && isOwned($0.period.start)
+        }
+    }
+
+    /// The kinds of periods in the picture.
+    var barKinds: Set<String> { Set(shownBars.map(\.kind)) }
+
     private func writeAccess(_ page: Address, to html: inout HTMLWriter) {
-        // What ended before the picture begins is not at its edge.
-        let shown = bars.filter { $0.period.end > span.lowerBound && isOwned($0.period.start) }
-        for group in joined(shown, { max($0.period.start, span.lowerBound) }) {
+        for group in joined(shownBars, { max($0.period.start, span.lowerBound) }) {
             guard let first = group.first, let last = group.last else { continue }
             let (start, end) = (x(first.period.start), x(group.map(\.period.end).max() ?? last.period.end))
             let width = max(end - start, 2)
@@ -201,9 +210,17 @@ extension Timeline {
     /// Fewest units of width that are hatched.
     private static let laterMin = 6.0
 
-    static func kind(of period: AccessPeriod, in subscription: Subscription) -> String {
-        let transaction = subscription.transactions.first { $0.transaction.transactionId == period.transactionId }?
-            .transaction
+    /// The kinds of some periods of a subscription, in their order.
+    private static func kinds(of periods: [AccessPeriod], in subscription: Subscription) -> [String] {
+        let rows = Dictionary(
+            subscription.transactions.enumerated().map { ($1.transaction.transactionId, $0) }
+        ) { first, _ in first }
+        return periods.map { period in
+            kind(of: period, rows[period.transactionId].map { subscription.transactions[$0].transaction })
+        }
+    }
+
+    private static func kind(of period: AccessPeriod, _ transaction: Transaction?) -> String {
         if transaction?.isGranted == true { return "given" }
         switch period.cause {
         case .grace: return "grace"
@@ -213,7 +230,7 @@ extension Timeline {
         }
     }
 
-    private static func pattern(of kind: String) -> String? {
+    static func pattern(of kind: String) -> String? {
         switch kind {
         case "trial": "dots"
         case "grace": "bars"
