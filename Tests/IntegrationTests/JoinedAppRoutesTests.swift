@@ -47,6 +47,13 @@ struct JoinedAppRoutesTests {
         }
     }
 
+    /// The statements about refund requests that were run so far.
+    private static func refundStatements(_ server: TestBundle) -> [Substring] {
+        server.logs.text.split(separator: "\n").filter { line in
+            line.hasPrefix("trace statement") && line.contains("\"db.statement\": refund_")
+        }
+    }
+
     @Test("the page of a customer has what a store asked about a refund in the other app")
     func refunds() async throws {
         try await Self.withBoth { server, _ async throws in
@@ -57,10 +64,14 @@ struct JoinedAppRoutesTests {
             let page = try await browser.get(
                 "/console/customers/u-1?as=link&stream=production%3Acom.example.magazine", cookie: cookie)
 
+            let before = Self.refundStatements(server).count
             let list = try await browser.get(
                 "/console/refunds?stream=production%3Acom.example.magazine", cookie: cookie)
+            let run = Self.refundStatements(server).dropFirst(before)
 
             #expect(pushed.status == 200, "\(pushed.body)")
+            // One for the requests of all streams, and one for the orders that Google asks about.
+            #expect(run.count == 2, "\(run)")
             // The page of one app does not say that nothing waits while another app's store does.
             #expect(
                 list.body.contains("No store waits for an answer about production · com.example.magazine."),

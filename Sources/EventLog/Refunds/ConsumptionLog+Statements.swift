@@ -47,21 +47,21 @@ extension ConsumptionLog {
             limit $6
             """)
 
-        /// Each was asked lately, so old ones are not read.
+        /// Those of several streams. Each was asked lately, so old ones are not read.
         static let latest = Statement(
             "refund_latest",
             """
-            select distinct on (request.position) \(columns)
-            from (
+            select distinct on (request.stream_id, request.position) \(columns), stream.app, stream.environment
+            from unnest($1::text[], $2::text[]) as chosen (app, environment)
+            join subledger.stream using (app, environment)
+            cross join lateral (
               select event.stream_id,
                 coalesce(
                   event.facts #>> '{transactions,0,transactionId}',
                   event.facts #>> '{notification,notification,pendingRefundReviewNotification,orderId}'
                 ) as transaction_id
-              from subledger.stream
-              join subledger.event using (stream_id)
-              where stream.app = $1
-                and stream.environment = $2
+              from subledger.event
+              where event.stream_id = stream.stream_id
                 and event.kind = 'consumption_request'
               order by event.received_at desc
               limit $3
@@ -75,7 +75,7 @@ extension ConsumptionLog {
               limit 3
             ) as request
             \(withAnswer)
-            order by request.position desc
+            order by request.stream_id, request.position desc
             """)
 
         static let findAll = Statement(
@@ -98,15 +98,22 @@ extension ConsumptionLog {
             order by request.position desc
             """)
 
+        /// In production and in the sandbox. Each is a look-up by its key, whatever the planner knows of the tables.
         static let orders = Statement(
             "refund_orders",
             """
-            select transaction.transaction_id, transaction.original_transaction_id, transaction.product_id
-            from subledger.stream
-            join subledger.transaction using (stream_id)
-            where stream.app = $1
-              and stream.environment = $2
-              and transaction.transaction_id = any ($3::text[])
+            select asked.app, asked.id, bought.original_transaction_id, bought.product_id, stream.environment
+            from unnest($1::text[], $2::text[]) as asked (app, id)
+            join subledger.stream using (app)
+            cross join lateral (
+              select transaction.original_transaction_id, transaction.product_id
+              from subledger.transaction
+              where transaction.stream_id = stream.stream_id
+                and transaction.transaction_id = asked.id
+              offset 0
+            ) as bought
+            where stream.environment in ('production', 'sandbox')
+            order by stream.environment = 'production'
             """)
 
         /// Google's requests without an answer.

@@ -35,12 +35,24 @@ package struct ConsumptionLog: Sendable {
         }.located(by: self)
     }
 
-    /// The latest requests of a stream, the newest first.
-    package func latest(in stream: StreamKey, limit: Int) async throws(ReadError) -> [RefundRequest] {
+    /// The latest requests of some streams: of each stream the newest first.
+    ///
+    /// - Parameter limit: Most of one stream.
+    package func latest(in streams: [StreamKey], limit: Int) async throws(ReadError) -> [RefundRequest] {
         try await pool.read(
-            Statements.latest, key(stream) + [Parameter(Int64(limit))], within: Limits.readWaitMax
+            Statements.latest,
+            [.array(streams.map(\.app)), .array(streams.map(\.environment.rawValue)), Parameter(Int64(limit))],
+            within: Limits.readWaitMax
         ) { rows throws(PostgresError) in
-            return try Self.requests(rows, in: stream)
+            var requests: [RefundRequest] = []
+            for row in rows {
+                guard let environment = Environment(rawValue: try row.value(at: 28)) else {
+                    throw PostgresError(.decoding)
+                }
+                let stream = StreamKey(app: try row.value(at: 27), environment: environment)
+                requests.append(try RefundRequest(row, stream))
+            }
+            return requests
         }.located(by: self)
     }
 
@@ -69,26 +81,29 @@ package struct ConsumptionLog: Sendable {
         let environment: Environment
     }
 
-    /// The orders of an app that are known. Google does not say which of them are tests, so those of both environments.
-    fileprivate func orders(_ ids: [String], of app: String) async throws(ReadError) -> [String: Order] {
-        var orders: [String: Order] = [:]
-        for environment in [Environment.sandbox, .production] {
-            let found = try await pool.read(
-                Statements.orders, [Parameter(app), Parameter(environment.rawValue), .array(ids)],
-                within: Limits.readWaitMax
-            ) { rows throws(PostgresError) in
-                var found: [(id: String, order: Order)] = []
-                for row in rows {
-                    let order = Order(
-                        subscription: try row.value(at: 1), productId: try row.optional(at: 2), environment: environment
-                    )
-                    found.append((try row.value(at: 0), order))
+    /// What names an order.
+    fileprivate struct OrderKey: Hashable {
+        let app: String
+        let id: String
+    }
+
+    /// The orders that are known. Google does not say which of them are tests, so those of both environments.
+    fileprivate func orders(_ keys: Set<OrderKey>) async throws(ReadError) -> [OrderKey: Order] {
+        let keys = Array(keys)
+        return try await pool.read(
+            Statements.orders, [.array(keys.map(\.app)), .array(keys.map(\.id))], within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
+            var orders: [OrderKey: Order] = [:]
+            for row in rows {
+                guard let environment = Environment(rawValue: try row.value(at: 4)) else {
+                    throw PostgresError(.decoding)
                 }
-                return found
+                // Production comes last, and counts.
+                orders[OrderKey(app: try row.value(at: 0), id: try row.value(at: 1))] = Order(
+                    subscription: try row.value(at: 2), productId: try row.optional(at: 3), environment: environment)
             }
-            for (id, order) in found { orders[id] = order }
+            return orders
         }
-        return orders
     }
 
     // MARK: Stating
@@ -227,11 +242,14 @@ extension RefundRequest {
 extension [RefundRequest] {
     /// The requests, those of Google with what the projections say about their orders.
     fileprivate func located(by log: ConsumptionLog) async throws(ReadError) -> [RefundRequest] {
-        let ids = filter { $0.store == .google }.map(\.purchase.transactionId)
-        guard !ids.isEmpty, let app = first?.stream.app else { return self }
-        let orders = try await log.orders(ids, of: app)
+        func key(_ request: RefundRequest) -> ConsumptionLog.OrderKey {
+            ConsumptionLog.OrderKey(app: request.stream.app, id: request.purchase.transactionId)
+        }
+        let asked = Set(filter { $0.store == .google }.map(key))
+        guard !asked.isEmpty else { return self }
+        let orders = try await log.orders(asked)
         return map { request in
-            guard request.store == .google, let order = orders[request.purchase.transactionId] else { return request }
+            guard request.store == .google, let order = orders[key(request)] else { return request }
             return request.located(
                 originalTransactionId: order.subscription, productId: order.productId, in: order.environment)
         }

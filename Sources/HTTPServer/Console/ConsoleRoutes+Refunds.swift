@@ -2,34 +2,32 @@ import Console
 import Encoding
 import EventLog
 import Hummingbird
+import Readers
 import Subscriptions
 
 extension ConsoleRoutes {
-    /// The requests of the chosen stream, and how many wait in others.
+    /// The requests of the chosen stream, and how many wait in others, by one statement.
     func refundRequests(_ visit: ConsoleRequest) async throws -> Outcome {
         let (chosen, key) = try visit.someStreamKey()
-        let requests = try await latestRequests(key)
-        var elsewhere: [RefundsPage.Elsewhere] = []
+        var others: [(stream: StreamState, keys: [StreamKey])] = []
         for stream in visit.streams.prefix(Limits.consoleRefundStreamsMax) where stream != chosen {
             // Google's requests are shown with those of production.
             let isShown =
                 stream.environment == "unknown"
                 && visit.streams.contains { $0.app == stream.app && $0.environment == "production" }
             guard !isShown, let environment = Environment(rawValue: stream.environment) else { continue }
-            let others = try await latestRequests(StreamKey(app: stream.app, environment: environment))
-            if let waits = RefundsPage.Elsewhere(stream, others, at: visit.now) { elsewhere.append(waits) }
+            others.append((stream, Self.streams(of: StreamKey(app: stream.app, environment: environment))))
         }
+        let own = Self.streams(of: key)
+        let streams = Set(own + others.flatMap { $0.keys })
+        let latest = Dictionary(
+            grouping: try await refunds.latest(in: Array(streams), limit: Limits.consoleRefundsMax), by: \.stream)
+        func requests(_ keys: [StreamKey]) -> [RefundRequest] { keys.flatMap { latest[$0] ?? [] } }
         return .page(
-            RefundsPage(requests: requests, elsewhere: elsewhere, at: visit.now, address: visit.address))
-    }
-
-    /// The latest requests of a stream; of production, also Google's, which are in a stream of their own.
-    private func latestRequests(_ key: StreamKey) async throws -> [RefundRequest] {
-        var requests: [RefundRequest] = []
-        for stream in Self.streams(of: key) {
-            requests += try await refunds.latest(in: stream, limit: Limits.consoleRefundsMax)
-        }
-        return requests
+            RefundsPage(
+                requests: requests(own),
+                elsewhere: others.compactMap { RefundsPage.Elsewhere($0.stream, requests($0.keys), at: visit.now) },
+                at: visit.now, address: visit.address))
     }
 
     /// Where the requests about an app in an environment are: Google does not say whether a purchase is a test.
