@@ -243,6 +243,28 @@ struct RefundReviewTests {
         }
     }
 
+    @Test("the console has the time that Google states, and that of the receipt beside it")
+    func asked() async throws {
+        try await Self.with { bundle in
+            let eventTime = bundle.clock.now.advanced(by: .seconds(-23 * 3600))
+            _ = try await bundle.server.push(
+                ScriptedGoogle.review("GPA.1", token: "r-1", id: "90", at: eventTime), at: bundle.clock.now)
+            let (browser, cookie) = try await bundle.server.session()
+            let list = try await browser.get(
+                "/console/refunds?stream=production%3Acom.example.play&csv=open", cookie: cookie)
+            let page = try await browser.get(
+                "/console/refunds/GPA.1?stream=production%3Acom.example.play&store=google", cookie: cookie)
+
+            #expect(list.body.contains(",Asked,") && list.body.contains(",\(eventTime),"), "\(list.body)")
+            #expect(!list.body.contains(",\(bundle.clock.now),"), "\(list.body)")
+            #expect(
+                page.body.contains("<dt>Asked, by the date of Google</dt><dd><time datetime=\"\(eventTime)\">"),
+                "\(page.body)")
+            #expect(
+                page.body.contains("<dt>Received</dt><dd><time datetime=\"\(bundle.clock.now)\">"), "\(page.body)")
+        }
+    }
+
     @Test("a new token is a new question, although the last one was answered; a redelivery is none")
     func secondQuestion() async throws {
         try await Self.with { bundle in

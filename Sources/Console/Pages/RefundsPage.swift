@@ -85,7 +85,7 @@ extension ConsoleTable {
                 [
                     .link(request.purchase.transactionId, request.page(in: stream(request))),
                     .text(request.store.name), .optional(request.purchase.productId), .optional(request.reasonWords),
-                    .time(request.receivedAt), .time(request.deadline), .text(request.stateWords(at: at)),
+                    .optional(request.requestedAt), .time(request.deadline), .text(request.stateWords(at: at)),
                     .optional(request.decisionWords),
                 ]
             }, empty: empty)
@@ -186,10 +186,15 @@ package struct RefundPage: ConsolePage {
             html.item("Amount") { $0.text(bought?.amount ?? "unknown") }
             if let at = bought?.at { html.item("Bought") { $0.time(at, from: frame.now) } }
             html.item("Reason") { $0.text(request.reasonWords ?? "not stated") }
-            html.item("Asked") { html in
-                html.time(request.receivedAt, from: frame.now)
+            html.item("Asked, by the date of \(request.store.name)") { html in
+                if let asked = request.requestedAt {
+                    html.time(asked, from: frame.now)
+                } else {
+                    html.text("not stated")
+                }
                 if request.requests > 1 { html.text(", \(request.requests) times") }
             }
+            html.item("Received") { $0.time(request.receivedAt, from: frame.now) }
             html.item("Answer until") { $0.time(request.deadline, from: frame.now) }
             html.item("Decision") { $0.text(request.decisionWords ?? "none that is known") }
         }

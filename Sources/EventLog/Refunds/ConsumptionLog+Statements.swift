@@ -10,7 +10,7 @@ extension ConsumptionLog {
               answer.state, answer.stated_by, answer.stated_at, answer.attempts, answer.asked_at, answer.problem,
               answer.sample_content_provided, answer.delivery_status, answer.consumption_percentage,
               answer.refund_preference, request.store, request.deadline_at, request.pending_refund_token,
-              answer.operator_name
+              answer.operator_name, request.requested_at
             """
 
         /// The answers to `request`, if there are any.

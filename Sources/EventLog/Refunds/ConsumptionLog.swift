@@ -46,10 +46,10 @@ package struct ConsumptionLog: Sendable {
         ) { rows throws(PostgresError) in
             var requests: [RefundRequest] = []
             for row in rows {
-                guard let environment = Environment(rawValue: try row.value(at: 28)) else {
+                guard let environment = Environment(rawValue: try row.value(at: 29)) else {
                     throw PostgresError(.decoding)
                 }
-                let stream = StreamKey(app: try row.value(at: 27), environment: environment)
+                let stream = StreamKey(app: try row.value(at: 28), environment: environment)
                 requests.append(try RefundRequest(row, stream))
             }
             return requests
@@ -233,9 +233,9 @@ extension RefundRequest {
                 transactionId: try row.value(at: 1), originalTransactionId: try row.optional(at: 2),
                 productId: try row.optional(at: 3), productType: try row.optional(at: 4),
                 appAccountToken: try row.optional(at: 5), isAdvancedCommerce: try row.value(at: 6)),
-            reason: try row.optional(at: 7), requests: try row.value(at: 8), receivedAt: try row.value(at: 9),
-            deadline: try row.value(at: 24), pendingRefundToken: try row.optional(at: 25), decision: decision,
-            answer: answer)
+            reason: try row.optional(at: 7), requests: try row.value(at: 8), requestedAt: try row.optional(at: 27),
+            receivedAt: try row.value(at: 9), deadline: try row.value(at: 24),
+            pendingRefundToken: try row.optional(at: 25), decision: decision, answer: answer)
     }
 }
 

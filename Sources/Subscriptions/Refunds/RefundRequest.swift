@@ -11,6 +11,8 @@ package struct RefundRequest: Sendable, Hashable {
     package let reason: String?
     /// How often the store asked. Each time has an id of its own.
     package let requests: Int64
+    /// When the store asked first, by its own date; nil if it states none.
+    package let requestedAt: Instant?
     /// When the first of these arrived, by our clock.
     package let receivedAt: Instant
     /// Until when the store takes an answer: Apple for twelve hours after the notification arrived, Google for a day after
@@ -38,7 +40,8 @@ package struct RefundRequest: Sendable, Hashable {
 
     package init(
         stream: StreamKey, store: Store, position: Int64, purchase: Purchase, reason: String?, requests: Int64,
-        receivedAt: Instant, deadline: Instant, pendingRefundToken: String?, decision: Decision?, answer: Answer?
+        requestedAt: Instant? = nil, receivedAt: Instant, deadline: Instant, pendingRefundToken: String?,
+        decision: Decision?, answer: Answer?
     ) {
         self.stream = stream
         self.store = store
@@ -46,6 +49,7 @@ package struct RefundRequest: Sendable, Hashable {
         self.purchase = purchase
         self.reason = reason
         self.requests = requests
+        self.requestedAt = requestedAt
         self.receivedAt = receivedAt
         self.deadline = deadline
         self.pendingRefundToken = pendingRefundToken
@@ -109,8 +113,8 @@ package struct RefundRequest: Sendable, Hashable {
         purchase.environment = environment
         return RefundRequest(
             stream: stream, store: store, position: position, purchase: purchase, reason: reason, requests: requests,
-            receivedAt: receivedAt, deadline: deadline, pendingRefundToken: pendingRefundToken, decision: decision,
-            answer: answer)
+            requestedAt: requestedAt, receivedAt: receivedAt, deadline: deadline,
+            pendingRefundToken: pendingRefundToken, decision: decision, answer: answer)
     }
 
     /// The answer to the store, and its result.
@@ -222,8 +226,8 @@ extension RefundRequest {
         let answer = self.answer.flatMap { $0.statedAt <= instant ? $0.known(at: instant, deadline: deadline) : nil }
         return RefundRequest(
             stream: stream, store: store, position: position, purchase: purchase, reason: reason, requests: requests,
-            receivedAt: receivedAt, deadline: deadline, pendingRefundToken: pendingRefundToken, decision: decision,
-            answer: answer)
+            requestedAt: requestedAt, receivedAt: receivedAt, deadline: deadline,
+            pendingRefundToken: pendingRefundToken, decision: decision, answer: answer)
     }
 
     /// Why the store would refuse an answer; nil if it would not.
