@@ -126,9 +126,9 @@ enum Limits {
     static let checksInFlightMax = 4
     /// Maximum number of due checks of a stream that are claimed at a time. Those of one Apple Account need one question.
     static let checksClaimedMax: Int64 = 16
-    /// How long a claim of a check lasts, unless its process reports that it is alive: several of
-    /// ``leadInterval``. Another process makes the check then.
-    static let checkClaimTime = Duration.seconds(20)
+    /// How long a claim of a check or a purchase lasts in the rounds, unless its process reports that it is alive: several of
+    /// ``leadInterval``. Another process asks then.
+    static let claimTime = Duration.seconds(20)
     /// Longest and shortest pause between two rounds of checks. Checks become due hours after a period has ended, so
     /// seconds do not matter; another process takes a stream over after at most the longest one.
     static let roundPauseMax = Duration.seconds(5)
@@ -212,9 +212,6 @@ enum Limits {
     /// is random, from half of it on. Notifications lead to questions, so customers wait for the answers.
     static let purchasePauseFirst = Duration.seconds(5)
     static let purchasePauseMax = Duration.seconds(300)
-    /// How long a claim of a purchase lasts in the rounds, unless its process reports that it is alive: several of
-    /// ``leadInterval``. Another process asks about it then.
-    static let purchaseClaimTime = Duration.seconds(20)
     /// How long a claim of a purchase lasts outside the rounds. The longest question has four calls of ten seconds, waits of
     /// thirty, and an acknowledgement; only a purchase whose process died waits for the end.
     static let purchaseClaimMax = Duration.seconds(180)

@@ -18,6 +18,7 @@ final class OrderAudit: Sendable {
     private let found: Counter
     private let logger: Logger
     private let progress = Mutex<[String: Progress]>([:])
+    private let holds = Holds<String>()
 
     /// What this process knows of the comparisons of an app.
     private struct Progress {
@@ -25,7 +26,6 @@ final class OrderAudit: Sendable {
         var comparedAt: Instant?
         /// Those since then that failed.
         var failures = 0
-        var heldUntil = Instant.earliest
     }
 
     /// - Parameters:
@@ -55,7 +55,7 @@ final class OrderAudit: Sendable {
 
     /// Whether the last comparison of an app failed a short while ago, so that none is tried.
     func isHeld(_ app: GoogleApp, at now: Instant) -> Bool {
-        progress.withLock { $0[app.packageName]?.heldUntil ?? .earliest } > now
+        holds.isHeld(app.packageName, at: now)
     }
 
     /// Makes the comparison of an app if it is due and not held.
@@ -76,13 +76,13 @@ final class OrderAudit: Sendable {
     }
 
     private func noteFailure(_ app: GoogleApp, at now: Instant) {
-        let part = random()
-        progress.withLock { progress in
-            var own = progress[app.packageName] ?? Progress()
-            own.failures += 1
-            own.heldUntil = now.advanced(by: RepeatPause.orders.pause(after: own.failures, part: part))
-            progress[app.packageName] = own
+        let failures = progress.withLock { progress in
+            let failures = (progress[app.packageName]?.failures ?? 0) + 1
+            progress[app.packageName, default: Progress()].failures = failures
+            return failures
         }
+        let pause = RepeatPause.orders.pause(after: failures, part: random())
+        holds.hold(app.packageName, until: now.advanced(by: pause))
     }
 
     // MARK: One comparison

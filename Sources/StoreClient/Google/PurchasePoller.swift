@@ -24,20 +24,22 @@ package final class PurchasePoller: Sendable {
     private let logger: Logger
     private let parts: RoundParts
     private let underWay = UnderWay<String>()
+    /// By app: purchase tokens.
+    private let claims: Claims<String>
+    private let holds = Holds<Hold>()
     private let state = Mutex(State())
 
     private struct State: Sendable {
         /// When ``run()`` began.
         var runsSince: ContinuousClock.Instant?
         var backlog = PurchaseBacklog()
-        /// By package name: until when nothing is asked about an app, of scheduled questions and of others.
-        var heldUntil: [Hold: Instant] = [:]
         /// The number of questions since the last round began.
         var asked = 0
         /// The first of the times that the latest answers plan.
         var plannedAt: Instant?
     }
 
+    /// The scheduled questions about an app, or the others.
     private struct Hold: Sendable, Hashable {
         let app: String
         let isScheduled: Bool
@@ -67,6 +69,7 @@ package final class PurchasePoller: Sendable {
         self.metrics = metrics
         self.logger = logger
         parts = RoundParts(.purchases, clock, factory: factory, logger: logger)
+        claims = Claims(lasting: Limits.claimTime, clock) { try await queue.keep($0, of: $1, until: $2) }
         asker = PurchaseAsker(
             client: client, queue: queue, appender: appender,
             news: NewsAppender(log: log, subscriptions: subscriptions, appender: appender),
@@ -105,7 +108,7 @@ package final class PurchasePoller: Sendable {
             group.addTask { await self.repeatRounds() }
             group.addTask {
                 await self.clock.repeating("lead of purchases not kept", every: Limits.leadInterval, self.logger) {
-                    try await self.keepClaims()
+                    try await self.claims.keep()
                     try await self.leadership.keep()
                     return nil
                 }
@@ -145,14 +148,6 @@ package final class PurchasePoller: Sendable {
         let tried = apps.filter { look.isOfAll || due.contains($0.packageName) }
         try await ask(about: tried, at: now, start)
         return !tried.isEmpty
-    }
-
-    /// Reports that this process is alive: the purchases about which it asks are its own.
-    private func keepClaims() async throws(ReadError) {
-        for (app, tokens) in underWay.questions {
-            try await queue.keep(
-                tokens.sorted(), of: app, until: clock.date().advanced(by: Limits.purchaseClaimTime))
-        }
     }
 
     /// Counts the questions that are due and the purchases that are not acknowledged.
@@ -238,10 +233,9 @@ package final class PurchasePoller: Sendable {
         }
         for some in [ranks.filter { $0 == .notice }, ranks.filter { $0 != .notice }] {
             guard let first = some.first, places(app, first) > 0 else { continue }
-            let claims = try await queue.claimDue(
-                of: app.packageName, ranks: some, at: now,
-                until: clock.date().advanced(by: Limits.purchaseClaimTime), limit: Int64(places(app, first)))
-            for claim in claims {
+            let due = try await queue.claimDue(
+                of: app.packageName, ranks: some, at: now, until: claims.end(at: now), limit: Int64(places(app, first)))
+            for claim in due {
                 underWay.ask(claim.purchaseToken, of: app.packageName, start) {
                     await self.ask(claim, app)
                     return true
@@ -257,6 +251,8 @@ package final class PurchasePoller: Sendable {
     }
 
     private func ask(_ claim: ClaimedPurchase, _ app: GoogleApp) async {
+        claims.note([claim.purchaseToken], of: app.packageName)
+        defer { claims.forget([claim.purchaseToken], of: app.packageName) }
         do {
             let outcome = try await asker.ask(claim, of: app)
             if outcome.pause > .zero { hold(app, claim.rank, until: clock.date().advanced(by: outcome.pause)) }
@@ -279,16 +275,13 @@ package final class PurchasePoller: Sendable {
     /// Until when questions about an app must wait; nil if they need not.
     private func heldUntil(_ app: GoogleApp, _ rank: PurchaseRank, at now: Instant) -> Instant? {
         if let pause = client.isHeld(app) { return now.advanced(by: pause) }
-        let hold = Hold(app: app.packageName, isScheduled: rank == .scheduled)
-        return state.withLock { $0.heldUntil[hold] }.flatMap { $0 > now ? $0 : nil }
+        return holds.end(of: Hold(app: app.packageName, isScheduled: rank == .scheduled), after: now)
     }
 
     private func hold(_ app: GoogleApp, _ rank: PurchaseRank, until end: Instant) {
-        state.withLock { state in
-            // Scheduled questions may use only a part of the day's quota: others go on.
-            state.heldUntil[Hold(app: app.packageName, isScheduled: true)] = end
-            if rank != .scheduled { state.heldUntil[Hold(app: app.packageName, isScheduled: false)] = end }
-        }
+        // Scheduled questions may use only a part of the day's quota: others go on.
+        holds.hold(Hold(app: app.packageName, isScheduled: true), until: end)
+        if rank != .scheduled { holds.hold(Hold(app: app.packageName, isScheduled: false), until: end) }
     }
 
     /// One process asks about all apps.

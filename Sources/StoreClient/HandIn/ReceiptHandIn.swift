@@ -13,6 +13,8 @@ package struct ReceiptHandIn: HandInSource {
     private let configuration: Apps
     private let handIns: HandInLog
     private let ledger: HandInLedger
+    /// By app: ids of receipts.
+    private let claims: Claims<String>
     private let clock: StoreClock
     private let random: @Sendable () -> Double
     private let roots: RootCertificates
@@ -42,6 +44,16 @@ package struct ReceiptHandIn: HandInSource {
             news: NewsAppender(log: log, subscriptions: subscriptions, appender: appender),
             links: PurchaseLinks(log: log, links: links, clock: clock))
         metrics = HandInMetrics(factory: factory)
+        claims = Claims(lasting: Limits.claimMax, clock) { ids, _, end in
+            for id in ids {
+                do {
+                    try await handIns.renew(id, until: end)
+                } catch {
+                    // At worst, another server asks as well. Its answer states nothing new then.
+                    logger.debug("claim not renewed", metadata: ["receipt.id": "\(id)", "error": "\(error)"])
+                }
+            }
+        }
     }
 
     package func accepts(_ app: String) -> Bool { apps[app] != nil }
@@ -57,15 +69,15 @@ package struct ReceiptHandIn: HandInSource {
         let priority = priority(of: receipt, app)
         let claim = try await handIns.claim(
             receipt.bytes, digest: receipt.digest, app: app, isSigned: priority == .handIn, customerId: customer?.id,
-            accountId: customer?.accountId, at: now, until: now.advanced(by: Limits.claimMax),
+            accountId: customer?.accountId, at: now, until: claims.end(at: now),
             askedBefore: now.advanced(by: .zero - Limits.verdictAgeMax))
         switch claim {
         case .claimed(let claimed):
-            return try await holding(claimed) {
-                guard let priority else { return try await refuseOfOtherApp(claimed) }
-                return try await settle(
-                    claimed, await ask(receipt, configured, priority, within: Limits.handInWaitMax))
-            }
+            claims.note([claimed.id], of: claimed.app)
+            defer { claims.forget([claimed.id], of: claimed.app) }
+            guard let priority else { return try await refuseOfOtherApp(claimed) }
+            return try await settle(
+                claimed, await ask(receipt, configured, priority, within: Limits.handInWaitMax))
         case .known(let known):
             let latest = try await waitWhileAsked(known)
             return try await linked(HandInResult(latest, lastPosition: latest.findings.position), customer)
@@ -101,10 +113,13 @@ package struct ReceiptHandIn: HandInSource {
             _ = try await record(.pending, HandIn.Findings(problem: "app_unknown"), claim, pause: Limits.handInPauseMax)
             return
         }
-        _ = try await holding(claim) {
-            let receipt = Receipt(stored: claim.bytes)
-            guard let priority = priority(of: receipt, claim.app) else { return try await refuseOfOtherApp(claim) }
-            return try await settle(claim, await client.ask(receipt, app: app, priority: priority))
+        claims.note([claim.id], of: claim.app)
+        defer { claims.forget([claim.id], of: claim.app) }
+        let receipt = Receipt(stored: claim.bytes)
+        if let priority = priority(of: receipt, claim.app) {
+            _ = try await settle(claim, await client.ask(receipt, app: app, priority: priority))
+        } else {
+            _ = try await refuseOfOtherApp(claim)
         }
     }
 
@@ -114,39 +129,14 @@ package struct ReceiptHandIn: HandInSource {
     func claimDue(isSigned: Bool, limit: Int) async throws(ReadError) -> [ClaimedReceipt] {
         let now = clock.date()
         return try await handIns.claimDue(
-            isSigned: isSigned, at: now, until: now.advanced(by: Limits.claimMax), limit: Int64(limit))
+            isSigned: isSigned, at: now, until: claims.end(at: now), limit: Int64(limit))
     }
 
-    /// Runs the body, and keeps the claim until it returns.
-    private func holding(
-        _ claim: ClaimedReceipt, _ body: @escaping @Sendable () async throws -> HandInResult
-    ) async throws -> HandInResult {
-        try await withThrowingTaskGroup(of: HandInResult?.self) { group in
-            group.addTask { try await body() }
-            group.addTask {
-                await keep(claim)
-                return nil
-            }
-            defer { group.cancelAll() }
-            while let ended = try await group.next() {
-                if let result = ended { return result }
-            }
-            throw CancellationError()
-        }
-    }
-
-    /// Renews a claim until the task is cancelled.
-    private func keep(_ claim: ClaimedReceipt) async {
-        while true {
-            do {
-                try await clock.sleep(clock.now() + Limits.claimInterval)
-                try await handIns.renew(claim.id, until: clock.date().advanced(by: Limits.claimMax))
-            } catch is CancellationError {
-                return
-            } catch {
-                // At worst, another server asks as well. Its answer states nothing new then.
-                logger.debug("claim not renewed", metadata: ["receipt.id": "\(claim.id)", "error": "\(error)"])
-            }
+    /// Keeps the claims of all questions, those of requests too, until the task is cancelled.
+    func keepClaims() async {
+        while !Task.isCancelled {
+            try? await claims.keep()
+            try? await clock.sleep(clock.now() + Limits.claimInterval)
         }
     }
 

@@ -21,6 +21,7 @@ package struct ReceiptQueue: Sendable {
 
     /// Asks until the task is cancelled. Questions in flight are abandoned then, and their receipts stay pending.
     package func run() async {
+        async let keeping: Void = service.keepClaims()
         await underWay.repeating(
             "pending receipts not read", pause: .zero, clock, logger, orLookingEvery: Limits.queueInterval
         ) { _, start in
@@ -34,6 +35,7 @@ package struct ReceiptQueue: Sendable {
             }
             return Limits.queueInterval
         }
+        await keeping
     }
 
     /// How many receipts can be asked about besides those that are.

@@ -17,8 +17,9 @@ package final class Poller: Sendable {
     private let clock: StoreClock
     private let logger: Logger
     private let parts: RoundParts
-    private let holds = PollHolds()
-    private let claims: PollClaims
+    private let holds = Holds<Int32>()
+    /// By stream: `originalTransactionId`s.
+    private let claims: Claims<Int32>
     private let underWay = UnderWay<Int32>()
     private let progress = Mutex(Progress())
 
@@ -44,7 +45,7 @@ package final class Poller: Sendable {
         self.checker = checker
         self.queue = queue
         self.leadership = leadership
-        claims = PollClaims(queue: queue, clock: clock)
+        claims = Claims(lasting: Limits.claimTime, clock) { try await queue.claim($0, in: $1, until: $2) }
         self.apps = Dictionary(apps.filter(\.isPolled).map { ($0.bundleId, $0) }) { $1 }
         self.clock = clock
         self.logger = logger
@@ -139,8 +140,8 @@ package final class Poller: Sendable {
     ) async throws(ReadError) -> Instant? {
         let scheduled = try await queue.nextDue(in: led, after: now)
         let claimed = try await queue.nextClaimEnd(in: led, after: now)
-        let held = holds.nextEnd(in: led.map(\.id), after: now)
-        return [scheduled, claimed, held].compactMap(\.self).min()
+        let held = led.map { holds.end(of: $0.id, after: now) }
+        return ([scheduled, claimed] + held).compactMap(\.self).min()
     }
 
     /// Starts to make checks in the streams that this process leads, as far as there are places: some checks of a stream, then
@@ -159,7 +160,7 @@ package final class Poller: Sendable {
         let ids = try await leadership.lead(streams.map(\.id))
         let led = streams.filter { ids.contains($0.id) }
         parts.keep(led.map { .init($0.key) })
-        let underWay = Set(underWay.questions.keys)
+        let underWay = underWay.parts
         let due = led.map(\.id).filter { look.isOfAll || look.ended.contains($0) }
         let next = progress.withLock { progress in
             progress.waiting.removeAll { !ids.contains($0) }
@@ -183,13 +184,16 @@ package final class Poller: Sendable {
         guard let app = apps[stream.key.app], !holds.isHeld(stream.id, at: now) else { return false }
         do {
             let claimed = try await parts.make(.init(stream.key)) {
-                let due = try await claims.claimDue(in: stream, at: now)
+                let due = try await queue.claimDue(
+                    in: stream, at: now, until: claims.end(at: now), limit: Limits.checksClaimedMax)
                 guard !due.isEmpty else { return false }
+                let ids = due.map(\.originalTransactionId)
+                claims.note(ids, of: stream.id)
                 do {
                     let asked = try await ask(due, of: app, in: stream, at: now)
                     progress.withLock { $0.asked += asked }
                 } catch {
-                    await release(due.map(\.originalTransactionId), in: stream, at: now)
+                    await release(ids, in: stream)
                     throw error
                 }
                 return true
@@ -240,7 +244,7 @@ package final class Poller: Sendable {
                 inFlight += 1
             }
             for try await wasAsked in group where wasAsked { asked += 1 }
-            if !open.isEmpty { await release(open.map(\.originalTransactionId), in: stream, at: now) }
+            await release(open.map(\.originalTransactionId), in: stream)
             return asked
         }
     }
@@ -253,10 +257,10 @@ package final class Poller: Sendable {
             if outcome.pause > .zero {
                 holds.hold(question.stream.id, until: question.now.advanced(by: outcome.pause))
             }
-            claims.forget(claimed, in: question.stream.id)
+            claims.forget(claimed, of: question.stream.id)
             // Those that the answer does not name are asked about by themselves.
             let open = Set(claimed).subtracting(outcome.records.map(\.originalTransactionId))
-            await release(open.sorted(), in: question.stream, at: question.now)
+            await release(open.sorted(), in: question.stream)
             return outcome.wasAsked
         } catch {
             try await hold(claimed, in: question.stream, at: question.now, error)
@@ -264,10 +268,11 @@ package final class Poller: Sendable {
         }
     }
 
-    /// Ends claims, also in a task that is cancelled. If the database is away, they end by themselves.
-    private func release(_ ids: [String], in stream: CheckQueue.PolledStream, at now: Instant) async {
-        guard !ids.isEmpty else { return }
-        await Task { [claims] in try? await claims.release(ids, in: stream.id, at: now) }.value
+    /// Ends claims without a record, also in a task that is cancelled: the checks stay as due as they are. If the database is
+    /// away, they end by themselves.
+    private func release(_ ids: [String], in stream: CheckQueue.PolledStream) async {
+        claims.forget(ids, of: stream.id)
+        await Task { [queue] in try? await queue.claim(ids, in: stream.id, until: nil) }.value
     }
 
     /// Leaves checks alone for a while, so that a single one that always fails does not hold up the others.
@@ -277,7 +282,8 @@ package final class Poller: Sendable {
         _ ids: [String], in stream: CheckQueue.PolledStream, at now: Instant, _ error: any Error
     ) async throws {
         guard !error.isOfDatabase else { throw error }
-        try await claims.release(ids, in: stream.id, for: Limits.brokenCheckPause, at: now)
+        claims.forget(ids, of: stream.id)
+        try await queue.claim(ids, in: stream.id, until: now.advanced(by: Limits.brokenCheckPause))
         var detail = "\(error)"
         if case .damaged(let problem) = error as? ReadError { detail = problem }
         logger.error(

@@ -19,8 +19,8 @@ final class UnderWay<Part: Hashable & Sendable>: Sendable {
     private let state = Mutex(State())
     private let end = WakeUp()
 
-    /// What is asked about, by part.
-    var questions: [Part: Set<String>] { state.withLock { $0.questions } }
+    /// Those about which something is asked.
+    var parts: Set<Part> { Set(state.withLock { $0.questions }.keys) }
 
     func count(of part: Part) -> Int { state.withLock { $0.questions[part]?.count ?? 0 } }
 

@@ -20,8 +20,8 @@ package final class HistoryBackfills: Sendable {
     private let metrics: BackfillMetrics
     private let parts: RoundParts
     private let logger: Logger
-    /// When a stream may be asked about again whose store does not answer.
-    private let held = Mutex<[StreamKey: Instant]>([:])
+    /// The streams whose store does not answer.
+    private let holds = Holds<StreamKey>()
     /// The accounts of a stream that hold it up, by their first purchases.
     private let failures = Mutex<[StreamKey: [String: Failure]]>([:])
     /// When the App Store last answered about an account.
@@ -80,11 +80,10 @@ package final class HistoryBackfills: Sendable {
             var rest: [(App, Environment)] = []
             for (app, environment) in open {
                 let stream = StreamKey(app: app.bundleId, environment: environment)
-                let heldUntil = held.withLock { $0[stream] }
                 // What is not tried has not succeeded.
-                guard heldUntil ?? clock.date() <= clock.date() else { continue }
+                guard !holds.isHeld(stream, at: clock.date()) else { continue }
                 guard let step = try await parts.make(.init(stream), { try await step(stream, app) }) else {
-                    held.withLock { $0[stream] = clock.date().advanced(by: Limits.unavailablePause) }
+                    holds.hold(stream, until: clock.date().advanced(by: Limits.unavailablePause))
                     continue
                 }
                 read += step.read
@@ -105,7 +104,7 @@ package final class HistoryBackfills: Sendable {
         let result = try await self.read(batch.accounts, of: app, in: stream.environment)
         let read = result.read
         if let pause = result.pause, !isGivenUp(result, stream, app, began) {
-            held.withLock { $0[stream] = clock.date().advanced(by: pause) }
+            holds.hold(stream, until: clock.date().advanced(by: pause))
             return (read, false)
         }
         guard !Task.isCancelled else { return (read, false) }
