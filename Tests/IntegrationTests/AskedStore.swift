@@ -39,7 +39,11 @@ final class AskingTransport: StoreTransport {
 
     private struct State: Sendable {
         var mode = Mode.unchanged
-        var isHolding = false
+        /// By id: those that differ from the others.
+        var modes: [String: Mode] = [:]
+        /// How many of the next questions are held, and those that are, by their places among ``questions``.
+        var toHold = 0
+        var held: Set<Int> = []
         var questions: [String] = []
         /// By id of a purchase of Google Play: the one that it continues.
         var links: [String: String] = [:]
@@ -54,12 +58,15 @@ final class AskingTransport: StoreTransport {
     var questions: [String] { state.withLock { $0.questions } }
 
     func answer(_ mode: Mode) { state.withLock { $0.mode = mode } }
+    func answer(_ mode: Mode, about ids: [String]) {
+        state.withLock { state in for id in ids { state.modes[id] = mode } }
+    }
 
     func link(_ id: String, to predecessor: String) { state.withLock { $0.links[id] = predecessor } }
 
-    /// Keeps answers back until they are released.
-    func hold() { state.withLock { $0.isHolding = true } }
-    func release() { state.withLock { $0.isHolding = false } }
+    /// Keeps the answers to the next questions back until they are released.
+    func hold(_ count: Int = .max) { state.withLock { $0.toHold = count } }
+    func release() { state.withLock { ($0.toHold, $0.held) = (0, []) } }
 
     func send(
         _ sent: StoreRequest, timeout: Duration, bytesMax: Int
@@ -75,12 +82,19 @@ final class AskingTransport: StoreTransport {
             return Self.response(#"{"signedTransactions":[],"revision":"r","hasMore":false}"#)
         }
         guard let (store, id) = Self.subject(sent) else { throw .unreachable }
-        state.withLock { $0.questions.append(id) }
-        while state.withLock({ $0.isHolding }) {
+        let place = state.withLock { state in
+            state.questions.append(id)
+            if state.toHold > 0 {
+                state.toHold -= 1
+                state.held.insert(state.questions.count)
+            }
+            return state.questions.count
+        }
+        while state.withLock({ $0.held.contains(place) }) {
             guard !Task.isCancelled else { throw .cancelled }
             try? await Task.sleep(for: .milliseconds(5))
         }
-        let (mode, link) = state.withLock { ($0.mode, $0.links[id]) }
+        let (mode, link) = state.withLock { ($0.modes[id] ?? $0.mode, $0.links[id]) }
         switch mode {
         case .unreachable: throw .unreachable
         case .unchanged: return Self.response(answer(store, id, isRenewed: false, link))
@@ -104,12 +118,21 @@ final class AskingTransport: StoreTransport {
 
     // MARK: Answers
 
+    /// The name of the second app in the App Store.
+    static let secondApp = "com.example.second.magazine"
+
+    /// Whether the subscription is of the second app: those with the numbers from 101 on are.
+    static func isOfSecond(_ id: String) -> Bool { (Int(id.suffix(3)) ?? 0) > 100 }
+
+    /// The app of a subscription of the App Store.
+    static func app(of id: String) -> String { isOfSecond(id) ? secondApp : V1Body.app }
+
     private func answer(_ store: AskedStore, _ id: String, isRenewed: Bool, _ link: String?) -> String {
         switch store {
         case .receipt: receiptAnswer(id, isRenewed: isRenewed)
         case .key:
             """
-            {"environment":"Production","bundleId":"\(V1Body.app)","data":[{"subscriptionGroupIdentifier":"1",\
+            {"environment":"Production","bundleId":"\(Self.app(of: id))","data":[{"subscriptionGroupIdentifier":"1",\
             "lastTransactions":[{"originalTransactionId":"\(id)","status":1,\
             "signedTransactionInfo":"\(Self.signedTransaction(id, isRenewed: isRenewed, at: clock.now))",\
             "signedRenewalInfo":"\(Self.signedRenewal(id, at: clock.now))"}]}]}
@@ -135,7 +158,7 @@ final class AskingTransport: StoreTransport {
         if isRenewed { rows.append(row("9\(id)", Self.end, Self.renewedEnd)) }
         return """
             {"status":0,"environment":"Production","receipt":{"receipt_type":"Production",\
-            "bundle_id":"\(V1Body.app)","request_date_ms":"\(clock.now.milliseconds)","in_app":[]},\
+            "bundle_id":"\(Self.app(of: id))","request_date_ms":"\(clock.now.milliseconds)","in_app":[]},\
             "latest_receipt":"\(Self.receipt(id))","latest_receipt_info":[\(rows.joined(separator: ","))],\
             "pending_renewal_info":[{"auto_renew_product_id":"com.example.magazine.monthly",\
             "original_transaction_id":"\(id)","product_id":"com.example.magazine.monthly","auto_renew_status":"1"}]}
@@ -149,7 +172,7 @@ final class AskingTransport: StoreTransport {
     static func signedTransaction(_ id: String, isRenewed: Bool = false, at now: Instant) -> String {
         signed(
             """
-            {"transactionId":"\(isRenewed ? "9" + id : id)","originalTransactionId":"\(id)","bundleId":"\(V1Body.app)",\
+            {"transactionId":"\(isRenewed ? "9" + id : id)","originalTransactionId":"\(id)","bundleId":"\(app(of: id))",\
             "productId":"com.example.magazine.monthly","subscriptionGroupIdentifier":"1",\
             "purchaseDate":\((isRenewed ? end : purchase).milliseconds),"originalPurchaseDate":\(purchase.milliseconds),\
             "expiresDate":\((isRenewed ? renewedEnd : end).milliseconds),"type":"Auto-Renewable Subscription",\
@@ -177,8 +200,8 @@ struct AskingBundle {
     let server: TestBundle
     let transport: AskingTransport
     let clock: SetClock
-    let app: App
-    let googleApp: GoogleApp
+    let apps: [App]
+    let googleApps: [GoogleApp]
 
     /// What asks the store, as in a process of its own.
     struct Process: Sendable {
@@ -195,29 +218,42 @@ struct AskingBundle {
 
     /// Runs the test with subscriptions that are known, and asked about as far as that is due.
     ///
-    /// - Parameter sharedName: Whether the app has the same name in both stores.
+    /// - Parameters:
+    ///   - ofSecond: The number of subscriptions of a second app, if there is one.
+    ///   - sharedName: Whether the app has the same name in both stores.
     static func with(
-        _ store: AskedStore, subscriptions: Int = 1, sharedName: Bool = false,
+        _ store: AskedStore, subscriptions: Int = 1, ofSecond: Int = 0, sharedName: Bool = false,
         _ test: (AskingBundle) async throws -> Void
     ) async throws {
         let clock = SetClock(AskingTransport.purchase.advanced(by: .seconds(60)))
         let transport = AskingTransport(clock)
-        let app = App(
-            bundleId: sharedName ? ScriptedGoogle.app : V1Body.app, appAppleId: 1_234_567_890,
-            sharedSecrets: [V1Body.secret],
-            serverAPIKey: store == .receipt ? nil : try DeliveryBundle.key())
-        let googleApp = try ScriptedGoogle.configured()
+        let isAlone = ofSecond == 0
+        let apps = try configured(
+            store, [sharedName ? ScriptedGoogle.app : V1Body.app] + (isAlone ? [] : [AskingTransport.secondApp]))
+        let googleApps = try ([ScriptedGoogle.app] + (isAlone ? [] : [ScriptedGoogle.secondApp])).map {
+            try ScriptedGoogle.configured(packageName: $0)
+        }
         try await TestBundle.withServer(
-            apps: [app], roots: SignedBody.roots, store: transport, googleApps: [googleApp], now: { clock.now }
+            apps: apps, roots: SignedBody.roots, store: transport, googleApps: googleApps, now: { clock.now }
         ) { server in
             let bundle = AskingBundle(
-                store: store, server: server, transport: transport, clock: clock, app: app, googleApp: googleApp)
-            for number in 1...subscriptions { try await bundle.buy(number) }
+                store: store, server: server, transport: transport, clock: clock, apps: apps, googleApps: googleApps)
+            for number in Array(1...subscriptions) + (101..<101 + ofSecond) { try await bundle.buy(number) }
             if store == .google {
                 try await bundle.withProcess { process in _ = try await process.round(clock.now) }
             }
             try await server.isFolded()
             try await test(bundle)
+        }
+    }
+
+    private static func configured(
+        _ store: AskedStore, _ names: [String], _ budget: CallBudget = .standard
+    ) throws -> [App] {
+        try names.map { name in
+            App(
+                bundleId: name, appAppleId: 1_234_567_890, sharedSecrets: [V1Body.secret], callBudget: budget,
+                serverAPIKey: store == .receipt ? nil : try DeliveryBundle.key())
         }
     }
 
@@ -232,12 +268,13 @@ struct AskingBundle {
             var unified = body.fields["unified_receipt"] as? [String: Any] ?? [:]
             unified["latest_receipt"] = AskingTransport.receipt(id)
             body.fields["unified_receipt"] = unified
+            body.fields["bid"] = AskingTransport.app(of: id)
             try await post(try body.bytes)
         case .key:
             let payload = """
                 {"notificationType":"SUBSCRIBED","subtype":"INITIAL_BUY","notificationUUID":"\(UUID())",\
                 "version":"2.0","signedDate":\(clock.now.milliseconds),"data":{"appAppleId":1234567890,\
-                "bundleId":"\(V1Body.app)","environment":"Production",\
+                "bundleId":"\(AskingTransport.app(of: id))","environment":"Production",\
                 "signedTransactionInfo":"\(AskingTransport.signedTransaction(id, at: clock.now))",\
                 "signedRenewalInfo":"\(AskingTransport.signedRenewal(id, at: clock.now))"}}
                 """
@@ -253,8 +290,9 @@ struct AskingBundle {
 
     /// Lets a push about a purchase of Google Play arrive.
     func push(_ token: String) async throws {
+        let app = AskingTransport.isOfSecond(token) ? ScriptedGoogle.secondApp : ScriptedGoogle.app
         let answer = try await server.push(
-            ScriptedGoogle.push(4, token, id: UUID().uuidString, at: clock.now), at: clock.now)
+            ScriptedGoogle.push(4, token, id: UUID().uuidString, at: clock.now, app: app), at: clock.now)
         guard answer.status == 200 else { throw NotAccepted(answer: answer.body) }
     }
 
@@ -304,8 +342,12 @@ struct AskingBundle {
 
     /// Ends what a process that died leaves behind: its leases, and in time its claims.
     func forgetDeadProcess() async throws {
-        _ = try await server.sql("update subledger.lease set until = now() returning work")
+        try await endLeases()
         clock.advance(by: .seconds(200))
+    }
+
+    func endLeases() async throws {
+        _ = try await server.sql("update subledger.lease set until = now() returning work")
     }
 
     /// Runs the test with a process that asks the store.
@@ -313,8 +355,10 @@ struct AskingBundle {
     /// - Parameters:
     ///   - other: Instead of the bundle's store.
     ///   - inRealTime: Whether pauses last, so that the process can run by itself.
+    ///   - budget: Of the calls that are questions about subscriptions; nil for the usual one.
     func withProcess(
-        of other: AskedStore? = nil, inRealTime: Bool = false, _ test: (Process) async throws -> Void
+        of other: AskedStore? = nil, inRealTime: Bool = false, budget: CallBudget? = nil,
+        _ test: (Process) async throws -> Void
     ) async throws {
         let store = other ?? store
         let logger = server.logs.logger
@@ -339,8 +383,8 @@ struct AskingBundle {
         let leadership = StreamLeadership(elector, for: store == .google ? .google : .checks)
         let process =
             store == .google
-            ? google(pool, appender, leadership, inRealTime ? signal : nil, storeClock)
-            : apple(store, pool, appender, leadership, storeClock)
+            ? google(pool, appender, leadership, inRealTime ? signal : nil, storeClock, budget)
+            : try apple(store, pool, appender, leadership, storeClock, budget)
         async let appending: Void = appender.run()
         let outcome: Result<Void, any Error>
         do {
@@ -360,36 +404,43 @@ struct AskingBundle {
 
     private func apple(
         _ store: AskedStore, _ pool: PostgresPool, _ appender: Appender, _ leadership: StreamLeadership,
-        _ clock: StoreClock
-    ) -> Process {
+        _ clock: StoreClock, _ budget: CallBudget?
+    ) throws -> Process {
         let logger = server.logs.logger
         let queue = CheckQueue(pool: pool)
-        let api = ServerAPIClient(transport: transport, clock: clock, random: { 0 }, logger: logger)
+        let apps = try Self.configured(self.store, apps.map(\.bundleId), budget ?? .standard)
+        let api = ServerAPIClient(
+            transport: transport, clock: clock,
+            budget: { endpoint, host in
+                let usual = endpoint.budget(host)
+                return endpoint == .statuses ? budget ?? usual : usual
+            }, random: { 0 }, logger: logger)
         let verifier = NotificationVerifier(
-            apps: Apps([app]), signatures: SignatureVerifier(roots: SignedBody.roots))
+            apps: Apps(apps), signatures: SignatureVerifier(roots: SignedBody.roots))
         let checker = Checker(
             client: ReceiptClient(transport: transport, clock: clock, random: { 0 }, logger: logger),
-            api: store == .key ? (api, verifier) : nil, apps: [app], queue: queue, log: LogReader(pool: pool),
+            api: store == .key ? (api, verifier) : nil, apps: apps, queue: queue, log: LogReader(pool: pool),
             histories: HistoryLog(pool: pool), handIns: HandInLog(pool: pool),
             subscriptions: SubscriptionReader(pool: pool), appender: appender, clock: clock, random: { 0 },
             logger: logger)
         let poller = Poller(
-            checker: checker, apps: [app], queue: queue, leadership: leadership, clock: clock, logger: logger)
+            checker: checker, apps: apps, queue: queue, leadership: leadership, clock: clock, logger: logger)
         return Process(round: { try await poller.round(at: $0) }, run: { await poller.run() })
     }
 
     private func google(
         _ pool: PostgresPool, _ appender: Appender, _ leadership: StreamLeadership, _ signal: ChangeSignal?,
-        _ clock: StoreClock
+        _ clock: StoreClock, _ budget: CallBudget?
     ) -> Process {
         let logger = server.logs.logger
         let log = LogReader(pool: pool)
         let poller = PurchasePoller(
-            client: GoogleClient(transport: transport, clock: clock, random: { 0 }, logger: logger),
-            apps: [googleApp], queue: PurchaseQueue(pool: pool), log: log,
-            subscriptions: SubscriptionReader(pool: pool),
-            appender: appender,
-            links: LinkService(log: log, appender: appender, apps: [googleApp.packageName]), leadership: leadership,
+            client: GoogleClient(
+                transport: transport, clock: clock, budget: { budget ?? $0.budget }, random: { 0 }, logger: logger),
+            apps: googleApps, queue: PurchaseQueue(pool: pool), log: log,
+            subscriptions: SubscriptionReader(pool: pool), appender: appender,
+            links: LinkService(log: log, appender: appender, apps: Set(googleApps.map(\.packageName))),
+            leadership: leadership,
             events: signal.map { signal in
                 EventWatch(
                     mark: { await signal.markOfAny() }, wait: { await signal.waitForAny(since: $0, until: $1) })

@@ -1,3 +1,4 @@
+import AppStore
 import Encoding
 import EventLog
 import Foundation
@@ -159,6 +160,65 @@ struct AskingConformanceTests {
         }
     }
 
+    @Test("an outage of one app holds up no question about another", arguments: AskedStore.allCases)
+    func outageOfOneApp(_ store: AskedStore) async throws {
+        try await AskingBundle.with(store, subscriptions: 4, ofSecond: 4) { bundle in
+            let (ids, others) = ((1...4).map { store.id($0) }, (101...104).map { store.id($0) })
+            bundle.transport.answer(.renewed)
+            bundle.transport.answer(.unreachable, about: ids)
+            bundle.clock.set(AskingTransport.end.advanced(by: .seconds(3 * 3600)))
+            let before = bundle.transport.questions.count
+            let stored = try await bundle.answersStored()
+            try await bundle.withProcess { process async throws in
+                let now = bundle.clock.now
+                _ = try await process.round(now)
+                try await bundle.server.isFolded()
+
+                let asked = bundle.transport.questions[before...]
+                #expect(asked.filter { others.contains($0) }.sorted() == others)
+                // Calls about the first app have stopped.
+                #expect((5...8).contains(asked.count { ids.contains($0) }), "\(asked)")
+                for id in others {
+                    let shown = try await bundle.shown(id)
+                    #expect(shown.lastResult == "appended" && shown.lastAt == now, "\(id): \(shown)")
+                }
+                #expect(try await bundle.answersStored() == stored + 4)
+
+                let next = try #require(try await bundle.shown(others[0]).next)
+                bundle.clock.set(next)
+                _ = try await process.round(next)
+                try await bundle.server.isFolded()
+                #expect(try await bundle.shown(others[0]).lastAt == next)
+            }
+        }
+    }
+
+    @Test(
+        "what the budget holds back is no failure: it is asked as soon as there is budget, once",
+        arguments: AskedStore.allCases)
+    func budget(_ store: AskedStore) async throws {
+        try await AskingBundle.with(store, subscriptions: 5) { bundle in
+            bundle.transport.answer(.renewed)
+            let start = AskingTransport.end.advanced(by: .seconds(3 * 3600))
+            bundle.clock.set(start)
+            let before = bundle.transport.questions.count
+            let budget = CallBudget(callsPerMinute: 1, concurrency: 4)
+            try await bundle.withProcess(budget: budget) { process async throws in
+                for number in 1...5 {
+                    let round = try await process.round(bundle.clock.now)
+                    try await bundle.server.isFolded()
+                    #expect(round.asked == 1, "question \(number)")
+                    let next = try #require(round.nextDue)
+                    if number < 5 { bundle.clock.pass(to: next) }
+                }
+            }
+
+            #expect(start.duration(to: bundle.clock.now) == .seconds(4 * 60))
+            #expect(bundle.transport.questions[before...].sorted() == (1...5).map { store.id($0) })
+            #expect(try await bundle.results().suffix(5) == Array(repeating: "appended", count: 5)[...])
+        }
+    }
+
     // MARK: Processes that die
 
     /// Where a process dies.
@@ -222,6 +282,43 @@ struct AskingConformanceTests {
             #expect((1...2).contains(bundle.transport.questions.count - before))
             let following = try #require(try await bundle.shown().next)
             #expect(following > AskingTransport.renewedEnd)
+        }
+    }
+
+    @Test(
+        "what a process that is gone has claimed is asked by another one as soon as the claim ends, and one event comes of it",
+        arguments: AskedStore.allCases)
+    func killed(_ store: AskedStore) async throws {
+        try await AskingBundle.with(store) { bundle in
+            let stored = try await bundle.answersStored()
+            let before = bundle.transport.questions.count
+            bundle.transport.answer(.renewed)
+            let next = try #require(try await bundle.shown().next)
+            bundle.clock.set(next)
+            try await bundle.withProcess { first async throws in
+                // From here on, the first one does nothing more, as after kill -9.
+                bundle.transport.hold(1)
+                let asking = Task { try await first.round(next) }
+                _ = try await eventually("the store is asked") {
+                    bundle.transport.questions.count > before ? true : nil
+                }
+                try await bundle.endLeases()
+                try await bundle.withProcess { second async throws in
+                    let waiting = try await second.round(bundle.clock.now)
+                    #expect(waiting.asked == 0)
+                    let end = try #require(waiting.nextDue)
+                    #expect(next.duration(to: end) <= .seconds(30))
+                    bundle.clock.set(end)
+                    #expect(try await second.round(end).asked == 1)
+                    try await bundle.server.isFolded()
+                    #expect(try await second.round(end).asked == 0)
+                }
+                #expect(try await bundle.shown().lastResult == "appended")
+                #expect(try await bundle.answersStored() == stored + 1)
+                asking.cancel()
+                _ = await asking.result
+            }
+            #expect(bundle.transport.questions.count == before + 2)
         }
     }
 
