@@ -85,12 +85,12 @@ extension HealthCheck {
         }
     }
 
-    /// Checks whether Google Play is asked about purchases when they are due. Late questions end no access.
-    static func purchases(_ poller: PurchasePoller) -> HealthCheck {
-        HealthCheck(name: "google") {
-            guard let overdue = poller.overdue else { return .ok }
+    /// Checks whether a store is asked when questions are due. Late questions end no access.
+    static func polling(_ name: String, _ questions: String, _ polling: Polling) -> HealthCheck {
+        HealthCheck(name: name) {
+            guard let overdue = polling.overdue else { return .ok }
             return .degraded(
-                "purchases due: \(overdue.due), the oldest for \(overdue.oldest.components.seconds / 60) min")
+                "\(questions) due: \(overdue.due), the oldest for \(overdue.oldest.components.seconds / 60) min")
         }
     }
 
@@ -119,15 +119,6 @@ extension HealthCheck {
             return .degraded(
                 "parts of rounds that fail: \(failing.count), first \(first.work) of \(place), "
                     + "for \(first.time.components.seconds) s")
-        }
-    }
-
-    /// Checks whether subscriptions are checked with the App Store when they are due. Late checks end no access.
-    static func checks(_ poller: Poller) -> HealthCheck {
-        HealthCheck(name: "checks") {
-            guard let overdue = poller.overdue else { return .ok }
-            return .degraded(
-                "checks due: \(overdue.due), the oldest for \(overdue.oldest.components.seconds / 60) min")
         }
     }
 }

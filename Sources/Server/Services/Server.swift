@@ -103,7 +103,8 @@ package struct Server {
         let conditions: [HealthCheck?] = [
             projector.map { .projection($0.projector) }, projector.map { .products($0.projector) },
             trees.map { .checkpoints($0) },
-            poller.map { .checks($0.poller) }, google.map { .purchases($0.poller) },
+            poller.map { .polling("checks", "checks", $0.poller.polling) },
+            google.map { .polling("google", "purchases", $0.poller.polling) },
             outbound == nil ? nil : .leaders(elector), .rounds(poller, google),
             outbound.map { .endpoints($0.delivery) },
         ]

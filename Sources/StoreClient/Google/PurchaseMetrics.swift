@@ -46,21 +46,13 @@ struct PurchaseMetrics: Sendable {
     /// Counts a notification whose effect no answer has shown.
     func noteStale() { stale.increment() }
 
-    func note(_ backlog: PurchaseBacklog) {
+    /// - Parameters:
+    ///   - unanswered: How many purchases wait for Google's first answer.
+    ///   - oldestUnacknowledged: How long ago the oldest unacknowledged purchase was bought; zero if there is none.
+    func note(_ backlog: PollBacklog, unanswered: Int64, oldestUnacknowledged: Duration) {
         due.record(backlog.due)
-        unanswered.record(backlog.unanswered)
+        self.unanswered.record(unanswered)
         oldestDue.record(backlog.oldest / .seconds(1))
-        oldestUnacknowledged.record(backlog.oldestUnacknowledged / .seconds(1))
+        self.oldestUnacknowledged.record(oldestUnacknowledged / .seconds(1))
     }
-}
-
-/// The questions that are due and the purchases that are not acknowledged, of all apps that are asked about.
-package struct PurchaseBacklog: Sendable, Hashable {
-    package var due: Int64 = 0
-    /// How many purchases wait for Google's first answer.
-    package var unanswered: Int64 = 0
-    /// How long the oldest one has been due; zero if none is.
-    package var oldest = Duration.zero
-    /// How long ago the oldest unacknowledged purchase was bought; zero if there is none.
-    package var oldestUnacknowledged = Duration.zero
 }

@@ -23,6 +23,7 @@ package final class PurchasePoller: Sendable {
     private let metrics: PurchaseMetrics
     private let logger: Logger
     private let parts: RoundParts
+    package let polling: Polling
     private let underWay = UnderWay<String>()
     /// By app: purchase tokens.
     private let claims: Claims<String>
@@ -30,9 +31,6 @@ package final class PurchasePoller: Sendable {
     private let state = Mutex(State())
 
     private struct State: Sendable {
-        /// When ``run()`` began.
-        var runsSince: ContinuousClock.Instant?
-        var backlog = PurchaseBacklog()
         /// The number of questions since the last round began.
         var asked = 0
         /// The first of the times that the latest answers plan.
@@ -69,6 +67,7 @@ package final class PurchasePoller: Sendable {
         self.metrics = metrics
         self.logger = logger
         parts = RoundParts(.purchases, clock, factory: factory, logger: logger)
+        polling = Polling(.purchases, leadership, clock, logger)
         claims = Claims(lasting: Limits.claimTime, clock) { try await queue.keep($0, of: $1, until: $2) }
         asker = PurchaseAsker(
             client: client, queue: queue, appender: appender,
@@ -77,16 +76,6 @@ package final class PurchasePoller: Sendable {
             logger: logger)
         intake = PurchaseIntake(
             queue: queue, apps: names, parts: RoundParts(.intake, clock, factory: factory, logger: logger))
-    }
-
-    /// The questions that were due when they were last counted, whichever process asks them, if the oldest has been due for
-    /// longer than ``Limits/overdueMax``; nil if they are kept up with, or this has not run for so long.
-    package var overdue: PurchaseBacklog? {
-        let latest = state.withLock { ($0.backlog, $0.runsSince) }
-        guard latest.0.oldest > Limits.overdueMax, let since = latest.1, since + Limits.overdueMax < clock.now() else {
-            return nil
-        }
-        return latest.0
     }
 
     /// The apps that this process cannot ask about, and the streams whose notifications it cannot take in, whatever the
@@ -103,24 +92,9 @@ package final class PurchasePoller: Sendable {
             while !Task.isCancelled { try? await clock.sleep(clock.now() + Limits.voidAuditInterval) }
             return
         }
-        state.withLock { $0.runsSince = clock.now() }
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask { await self.repeatRounds() }
-            group.addTask {
-                await self.clock.repeating("lead of purchases not kept", every: Limits.leadInterval, self.logger) {
-                    try await self.claims.keep()
-                    try await self.leadership.keep()
-                    return nil
-                }
-            }
-            group.addTask {
-                await self.clock.repeating("due purchases not counted", every: Limits.backlogInterval, self.logger) {
-                    try await self.count(at: self.clock.date())
-                    return nil
-                }
-            }
+        await polling.run(keeping: claims, counting: { try await self.count(at: self.clock.date()) }) {
+            await self.repeatRounds()
         }
-        await leadership.release()
     }
 
     /// Asks whenever a question is due. What the log gets meanwhile is taken in at once.
@@ -151,21 +125,20 @@ package final class PurchasePoller: Sendable {
     }
 
     /// Counts the questions that are due and the purchases that are not acknowledged.
-    package func count(at now: Instant) async throws(ReadError) {
-        var counted = PurchaseBacklog()
+    private func count(at now: Instant) async throws(ReadError) -> PollBacklog {
+        var counted = PollBacklog()
+        var (unanswered, oldestUnacknowledged) = (Int64(0), Duration.zero)
         for app in apps {
             let backlog = try await queue.backlog(of: app.packageName, at: now, isPolled: app.polling)
             counted.due += backlog.due
-            counted.unanswered += try await queue.unanswered(
-                of: app.packageName, limit: Limits.unansweredPurchasesMax)
+            unanswered += try await queue.unanswered(of: app.packageName, limit: Limits.unansweredPurchasesMax)
             if let since = backlog.dueSince { counted.oldest = max(counted.oldest, since.duration(to: now)) }
             if let since = backlog.unacknowledgedSince {
-                counted.oldestUnacknowledged = max(counted.oldestUnacknowledged, since.duration(to: now))
+                oldestUnacknowledged = max(oldestUnacknowledged, since.duration(to: now))
             }
         }
-        let backlog = counted
-        state.withLock { $0.backlog = backlog }
-        metrics.note(backlog)
+        metrics.note(counted, unanswered: unanswered, oldestUnacknowledged: oldestUnacknowledged)
+        return counted
     }
 
     // MARK: Rounds

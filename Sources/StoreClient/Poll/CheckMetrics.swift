@@ -26,10 +26,3 @@ struct CheckMetrics: Sendable {
         oldestDue.record(backlog.oldest / .seconds(1))
     }
 }
-
-/// The checks that are due, in all streams that the App Store is asked about.
-package struct PollBacklog: Sendable, Hashable {
-    package let due: Int64
-    /// How long the oldest one has been due; zero if none is.
-    package let oldest: Duration
-}

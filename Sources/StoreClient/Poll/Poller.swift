@@ -17,6 +17,7 @@ package final class Poller: Sendable {
     private let clock: StoreClock
     private let logger: Logger
     private let parts: RoundParts
+    package let polling: Polling
     private let holds = Holds<Int32>()
     /// By stream: `originalTransactionId`s.
     private let claims: Claims<Int32>
@@ -24,9 +25,6 @@ package final class Poller: Sendable {
     private let progress = Mutex(Progress())
 
     private struct Progress: Sendable {
-        /// When ``run()`` began.
-        var runsSince: ContinuousClock.Instant?
-        var backlog = PollBacklog(due: 0, oldest: .zero)
         /// The ids of the streams that are led and looked at next, in this order: each some checks at a time.
         var waiting: [Int32] = []
         /// The number of questions since the last round began.
@@ -50,16 +48,7 @@ package final class Poller: Sendable {
         self.clock = clock
         self.logger = logger
         parts = RoundParts(.checks, clock, factory: factory, logger: logger)
-    }
-
-    /// The checks that were due when they were last counted, whichever process makes them, if the oldest has been due for
-    /// longer than ``Limits/overdueMax``; nil if polling keeps up, or has not run for so long.
-    package var overdue: PollBacklog? {
-        let latest = progress.withLock { $0 }
-        guard latest.backlog.oldest > Limits.overdueMax, let since = latest.runsSince,
-            since + Limits.overdueMax < clock.now()
-        else { return nil }
-        return latest.backlog
+        polling = Polling(.checks, leadership, clock, logger)
     }
 
     /// The streams whose checks this process leads and cannot make, whatever the reason.
@@ -70,48 +59,29 @@ package final class Poller: Sendable {
     /// Runs until its task is cancelled. Failures are logged and repeated; none ends the run. Questions in flight are
     /// abandoned at the end without a record, so they are still due, and answers that have arrived are stored.
     package func run() async {
-        progress.withLock { $0.runsSince = clock.now() }
-        await withTaskGroup(of: Void.self) { group in
-            group.addTask {
-                await self.underWay.repeating(
-                    "due checks not read", pause: .zero, self.clock, self.logger, orLookingEvery: Limits.roundPauseMax
-                ) { look, start in
-                    let led = try await self.poll(look, at: self.clock.date(), start)
-                    guard look.isOfAll else { return nil }
-                    let nextDue = try await self.nextDue(in: led, after: self.clock.date())
-                    let wait = nextDue.map { self.clock.date().duration(to: $0) } ?? Limits.roundPauseMax
-                    return min(Limits.roundPauseMax, max(Limits.roundPauseMin, wait))
-                }
-            }
-            group.addTask {
-                await self.clock.repeating("lead of checks not kept", every: Limits.leadInterval, self.logger) {
-                    try await self.claims.keep()
-                    try await self.leadership.keep()
-                    return nil
-                }
-            }
-            group.addTask {
-                await self.clock.repeating("due checks not counted", every: Limits.backlogInterval, self.logger) {
-                    try await self.count(at: self.clock.date())
-                    return nil
-                }
+        await polling.run(keeping: claims, counting: { try await self.count(at: self.clock.date()) }) {
+            await self.underWay.repeating(
+                "due checks not read", pause: .zero, self.clock, self.logger, orLookingEvery: Limits.roundPauseMax
+            ) { look, start in
+                let led = try await self.poll(look, at: self.clock.date(), start)
+                guard look.isOfAll else { return nil }
+                let nextDue = try await self.nextDue(in: led, after: self.clock.date())
+                let wait = nextDue.map { self.clock.date().duration(to: $0) } ?? Limits.roundPauseMax
+                return min(Limits.roundPauseMax, max(Limits.roundPauseMin, wait))
             }
         }
-        await leadership.release()
     }
 
     /// Counts the checks that are due.
-    func count(at now: Instant) async throws(ReadError) {
-        var due: Int64 = 0
-        var oldest = Duration.zero
+    private func count(at now: Instant) async throws(ReadError) -> PollBacklog {
+        var counted = PollBacklog()
         for stream in try await streams() {
             let backlog = try await queue.backlog(of: stream, at: now)
-            due += backlog.due
-            if let nextAt = backlog.nextAt { oldest = max(oldest, nextAt.duration(to: now)) }
+            counted.due += backlog.due
+            if let nextAt = backlog.nextAt { counted.oldest = max(counted.oldest, nextAt.duration(to: now)) }
         }
-        let backlog = PollBacklog(due: due, oldest: oldest)
-        progress.withLock { $0.backlog = backlog }
-        checker.note(backlog)
+        checker.note(counted)
+        return counted
     }
 
     private func streams() async throws(ReadError) -> [CheckQueue.PolledStream] {
