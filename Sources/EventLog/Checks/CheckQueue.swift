@@ -52,9 +52,8 @@ package struct CheckQueue: Sendable {
     package func streams(
         of apps: [String], withKey: Set<String> = []
     ) async throws(ReadError) -> [PolledStream] {
-        let rows = try await query(Statements.streams, [.array(apps)])
-        return try decode {
-            () throws(PostgresError) -> [PolledStream] in
+        try await pool.read(Statements.streams, [.array(apps)], within: Limits.readWaitMax) {
+            (rows) throws(PostgresError) -> [PolledStream] in
             var streams: [PolledStream] = []
             for row in rows {
                 guard let environment = Environment(rawValue: try row.value(at: 2)) else { continue }
@@ -73,13 +72,12 @@ package struct CheckQueue: Sendable {
     package func claimDue(
         in stream: PolledStream, at now: Instant, until claimEnd: Instant, limit: Int64
     ) async throws(ReadError) -> [DueCheck] {
-        try checks(
-            try await query(
-                Statements.claimDue,
-                [
-                    Parameter(stream.id), Parameter(now), Parameter(limit), Parameter(stream.asksWithoutReceipt),
-                    Parameter(claimEnd),
-                ], within: Limits.commitWaitMax)
+        try await pool.read(
+            Statements.claimDue,
+            [
+                Parameter(stream.id), Parameter(now), Parameter(limit), Parameter(stream.asksWithoutReceipt),
+                Parameter(claimEnd),
+            ], within: Limits.commitWaitMax, Self.checks
         ).sorted { ($0.nextAt, $0.originalTransactionId) < ($1.nextAt, $1.originalTransactionId) }
     }
 
@@ -88,67 +86,69 @@ package struct CheckQueue: Sendable {
         _ ids: some Collection<String>, in streamId: Int32, until claimEnd: Instant?
     ) async throws(ReadError) {
         guard !ids.isEmpty else { return }
-        _ = try await query(
+        try await pool.run(
             Statements.claimUntil, [Parameter(streamId), .array(Array(ids)), Parameter(claimEnd)],
             within: Limits.commitWaitMax)
     }
 
     /// When the first of the claims ends whose checks are due; nil if there is none.
     package func nextClaimEnd(in streams: [PolledStream], after now: Instant) async throws(ReadError) -> Instant? {
-        let rows = try await query(
+        try await pool.read(
             Statements.nextClaimEnd,
-            [.array(streams.map(\.id)), Parameter(now), Parameter(Limits.claimsCountedMax)])
-        return try decode { () throws(PostgresError) -> Instant? in try rows[0].optional(at: 0) }
+            [.array(streams.map(\.id)), Parameter(now), Parameter(Limits.claimsCountedMax)],
+            within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> Instant? in try rows[0].optional(at: 0) }
     }
 
     /// Those of the subscriptions whose checks are due, longest due first.
     package func due(
         among ids: [String], in stream: PolledStream, at now: Instant
     ) async throws(ReadError) -> [DueCheck] {
-        try checks(
-            try await query(
-                Statements.dueAmong,
-                [Parameter(stream.id), Parameter(now), .array(ids), Parameter(stream.asksWithoutReceipt)]))
+        try await pool.read(
+            Statements.dueAmong,
+            [Parameter(stream.id), Parameter(now), .array(ids), Parameter(stream.asksWithoutReceipt)],
+            within: Limits.readWaitMax, Self.checks)
     }
 
     /// When the next check of a subscription is or was due; nil if none is scheduled.
     package func nextAt(
         of originalTransactionId: String, in stream: PolledStream
     ) async throws(ReadError) -> Instant? {
-        let rows = try await query(
+        try await pool.read(
             Statements.nextAt,
-            [Parameter(stream.id), Parameter(originalTransactionId), Parameter(stream.asksWithoutReceipt)])
-        return try decode { () throws(PostgresError) -> Instant? in try rows.first?.optional(at: 0) }
+            [Parameter(stream.id), Parameter(originalTransactionId), Parameter(stream.asksWithoutReceipt)],
+            within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> Instant? in try rows.first?.optional(at: 0) }
     }
 
     /// The earliest time after an instant at which a check of one of the streams becomes due; nil if there is none.
     package func nextDue(in streams: [PolledStream], after now: Instant) async throws(ReadError) -> Instant? {
-        let rows = try await query(
+        try await pool.read(
             Statements.nextDue,
-            [
-                .array(streams.map(\.id)), Parameter(now), .array(streams.filter(\.asksWithoutReceipt).map(\.id)),
-            ])
-        return try decode { () throws(PostgresError) -> Instant? in try rows[0].optional(at: 0) }
+            [.array(streams.map(\.id)), Parameter(now), .array(streams.filter(\.asksWithoutReceipt).map(\.id))],
+            within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> Instant? in try rows[0].optional(at: 0) }
     }
 
     package func backlog(of stream: PolledStream, at now: Instant) async throws(ReadError) -> Backlog {
-        let rows = try await query(
+        try await pool.read(
             Statements.backlog,
             [
                 Parameter(stream.id), Parameter(now), Parameter(Limits.dueChecksCountedMax),
                 Parameter(stream.asksWithoutReceipt),
-            ])
-        return try decode { () throws(PostgresError) -> Backlog in
+            ], within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> Backlog in
             Backlog(due: try rows[0].value(at: 0), nextAt: try rows[0].optional(at: 1))
         }
     }
 
     /// How many checks of a subscription have failed since one was answered, at most ``Limits/failedChecksCountedMax``.
     package func failuresInRow(of originalTransactionId: String, in streamId: Int32) async throws(ReadError) -> Int {
-        let rows = try await query(
+        try await pool.read(
             Statements.failures,
-            [Parameter(streamId), Parameter(originalTransactionId), Parameter(Limits.failedChecksCountedMax)])
-        return try decode { () throws(PostgresError) -> Int in Int(try rows[0].value(Int64.self, at: 0)) }
+            [Parameter(streamId), Parameter(originalTransactionId), Parameter(Limits.failedChecksCountedMax)],
+            within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> Int in Int(try rows[0].value(Int64.self, at: 0)) }
     }
 
     /// Records a check, ends its claim and sets the time of the next one, all or nothing. If the schedule has changed since the check
@@ -156,7 +156,7 @@ package struct CheckQueue: Sendable {
     ///
     /// Safe to repeat: the same check of a subscription is recorded once.
     package func record(_ check: CheckRecord, in streamId: Int32) async throws(ReadError) {
-        _ = try await query(
+        try await pool.run(
             Statements.record,
             [
                 Parameter(streamId), Parameter(check.originalTransactionId), Parameter(check.askedAt),
@@ -167,36 +167,15 @@ package struct CheckQueue: Sendable {
             within: Limits.commitWaitMax)
     }
 
-    private func query(
-        _ statement: Statement, _ parameters: [Parameter], within limit: Duration = Limits.readWaitMax
-    ) async throws(ReadError) -> RowSet {
-        do throws(PostgresError) {
-            return try await pool.query(statement, parameters, deadline: .now + limit)
-        } catch {
-            throw ReadError(error)
+    private static func checks(_ rows: RowSet) throws(PostgresError) -> [DueCheck] {
+        var checks: [DueCheck] = []
+        for row in rows {
+            guard let reason = StoreCheck.Reason(rawValue: try row.value(at: 2)) else { continue }
+            checks.append(
+                DueCheck(
+                    originalTransactionId: try row.value(at: 0),
+                    scheduled: StoreCheck(dueAt: try row.value(at: 1), reason: reason), nextAt: try row.value(at: 3)))
         }
-    }
-
-    private func decode<Value>(_ read: () throws(PostgresError) -> Value) throws(ReadError) -> Value {
-        do throws(PostgresError) {
-            return try read()
-        } catch {
-            throw ReadError(error)
-        }
-    }
-
-    private func checks(_ rows: RowSet) throws(ReadError) -> [DueCheck] {
-        try decode { () throws(PostgresError) -> [DueCheck] in
-            var checks: [DueCheck] = []
-            for row in rows {
-                guard let reason = StoreCheck.Reason(rawValue: try row.value(at: 2)) else { continue }
-                checks.append(
-                    DueCheck(
-                        originalTransactionId: try row.value(at: 0),
-                        scheduled: StoreCheck(dueAt: try row.value(at: 1), reason: reason),
-                        nextAt: try row.value(at: 3)))
-            }
-            return checks
-        }
+        return checks
     }
 }

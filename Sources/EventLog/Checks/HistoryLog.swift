@@ -22,15 +22,13 @@ package struct HistoryLog: Sendable {
     package func place(
         of originalTransactionId: String, in stream: StreamKey
     ) async throws(ReadError) -> Place {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.place,
-                [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(originalTransactionId)],
-                deadline: .now + Limits.readWaitMax)
+        try await pool.read(
+            Statements.place,
+            [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(originalTransactionId)],
+            within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
             guard let row = rows.first else { return Place(revision: nil, coveredSince: nil) }
             return Place(revision: try row.optional(at: 0), coveredSince: try row.optional(at: 1))
-        } catch {
-            throw ReadError(error)
         }
     }
 
@@ -56,31 +54,21 @@ package struct HistoryLog: Sendable {
     package func uncovered(
         in stream: StreamKey, after id: String?, limit: Int64
     ) async throws(ReadError) -> [String] {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.uncovered,
-                [
-                    Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(id ?? ""),
-                    Parameter(limit),
-                ], deadline: .now + Limits.readWaitMax)
-            var ids: [String] = []
-            for row in rows { ids.append(try row.value(at: 0)) }
-            return ids
-        } catch {
-            throw ReadError(error)
+        try await pool.read(
+            Statements.uncovered,
+            [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(id ?? ""), Parameter(limit)],
+            within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
+            try rows.map { row throws(PostgresError) in try row.value(String.self, at: 0) }
         }
     }
 
     private func write(
         _ statement: Statement, _ stream: StreamKey, _ parameters: [Parameter]
     ) async throws(ReadError) {
-        do throws(PostgresError) {
-            _ = try await pool.query(
-                statement, [Parameter(stream.app), Parameter(stream.environment.rawValue)] + parameters,
-                deadline: .now + Limits.commitWaitMax)
-        } catch {
-            throw ReadError(error)
-        }
+        try await pool.run(
+            statement, [Parameter(stream.app), Parameter(stream.environment.rawValue)] + parameters,
+            within: Limits.commitWaitMax)
     }
 
     private enum Statements {

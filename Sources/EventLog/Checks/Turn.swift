@@ -34,16 +34,11 @@ extension PostgresPool {
         _ turn: Turn, in stream: StreamKey,
         _ body: @Sendable (PostgresConnection) async throws(PostgresError) -> Value
     ) async throws(ReadError) -> Value {
-        do throws(PostgresError) {
-            return try await withConnection(deadline: .now + Limits.readWaitMax) {
-                (connection) async throws(PostgresError) -> Value in
-                _ = try await connection.begin(with: [turn.step(in: stream)], deadline: .now + Limits.readWaitMax)
-                let value = try await body(connection)
-                try await connection.rollback(deadline: .now + Limits.readWaitMax)
-                return value
-            }
-        } catch {
-            throw ReadError(error)
+        try await using(within: Limits.readWaitMax) { (connection) async throws(PostgresError) -> Value in
+            _ = try await connection.begin(with: [turn.step(in: stream)], deadline: .now + Limits.readWaitMax)
+            let value = try await body(connection)
+            try await connection.rollback(deadline: .now + Limits.readWaitMax)
+            return value
         }
     }
 }

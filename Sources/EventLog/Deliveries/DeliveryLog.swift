@@ -77,22 +77,18 @@ package struct DeliveryLog: Sendable {
         audit.count.writeResults(to: &results)
         var lags = JSONWriter()
         audit.count.writeLags(to: &lags)
-        do throws(PostgresError) {
-            let count = audit.count
-            _ = try await pool.query(
-                Statements.record,
-                [
-                    Parameter(audit.stream.app), Parameter(audit.stream.environment.rawValue),
-                    Parameter(audit.day.start), Parameter(audit.auditedAt),
-                    .array([
-                        count.made, count.delivered, count.arrived, count.fetched, count.refused, count.lost,
-                        count.answeredLate, audit.onlyInLog, count.attempts, count.before,
-                    ]),
-                    Parameter(JSONB(utf8: results.bytes)), Parameter(JSONB(utf8: lags.bytes)),
-                ], deadline: .now + Limits.commitWaitMax)
-        } catch {
-            throw ReadError(error)
-        }
+        let count = audit.count
+        try await pool.run(
+            Statements.record,
+            [
+                Parameter(audit.stream.app), Parameter(audit.stream.environment.rawValue),
+                Parameter(audit.day.start), Parameter(audit.auditedAt),
+                .array([
+                    count.made, count.delivered, count.arrived, count.fetched, count.refused, count.lost,
+                    count.answeredLate, audit.onlyInLog, count.attempts, count.before,
+                ]),
+                Parameter(JSONB(utf8: results.bytes)), Parameter(JSONB(utf8: lags.bytes)),
+            ], within: Limits.commitWaitMax)
     }
 
     /// Events with an earlier date of receipt cannot be of a day: the sender's clock would be ahead by more.

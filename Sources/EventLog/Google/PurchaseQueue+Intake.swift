@@ -26,8 +26,9 @@ extension PurchaseQueue {
 
     /// The streams of the apps whose log goes on after what was taken in.
     package func intakes(of apps: [String]) async throws(ReadError) -> [Intake] {
-        let rows = try await query(PurchaseStatements.intakes, [.array(apps)])
-        return try decode { () throws(PostgresError) -> [Intake] in
+        try await pool.read(
+            PurchaseStatements.intakes, [.array(apps)], within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> [Intake] in
             var intakes: [Intake] = []
             for row in rows {
                 guard let environment = Environment(rawValue: try row.value(at: 2)) else { continue }
@@ -48,13 +49,13 @@ extension PurchaseQueue {
         after intake: Intake
     ) async throws(ReadError) -> (notifications: [StoredNotification], through: Int64) {
         let last = min(intake.head, intake.position + Limits.scannedEventsMax)
-        let rows = try await query(
+        return try await pool.read(
             PurchaseStatements.notifications,
             [
                 Parameter(intake.streamId), Parameter(intake.position), Parameter(last),
                 Parameter(Limits.intakeEventsMax),
-            ])
-        return try decode { () throws(PostgresError) -> ([StoredNotification], Int64) in
+            ], within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> ([StoredNotification], Int64) in
             var found: [StoredNotification] = []
             for row in rows {
                 found.append(
@@ -75,7 +76,7 @@ extension PurchaseQueue {
         _ purchases: [PurchaseToAsk], pending: [(purchaseToken: String, position: Int64)], after intake: Intake,
         through position: Int64
     ) async throws(ReadError) {
-        _ = try await query(
+        try await pool.run(
             PurchaseStatements.takeIn,
             PurchaseStatements.parameters(purchases, intake.stream.app, .notice)
                 + [
@@ -87,9 +88,10 @@ extension PurchaseQueue {
 
     /// The notifications about a purchase that say more than an answer does, and that no event in its stream states yet.
     package func pendingNotifications(of claim: ClaimedPurchase) async throws(ReadError) -> [StoredNotification] {
-        let rows = try await query(
-            PurchaseStatements.pendingNotifications, [Parameter(claim.app), Parameter(claim.purchaseToken)])
-        return try decode { () throws(PostgresError) -> [StoredNotification] in
+        try await pool.read(
+            PurchaseStatements.pendingNotifications, [Parameter(claim.app), Parameter(claim.purchaseToken)],
+            within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> [StoredNotification] in
             var found: [StoredNotification] = []
             for row in rows {
                 found.append(
@@ -104,14 +106,14 @@ extension PurchaseQueue {
     /// Makes the comparison with an app's list of voided purchases due before its time. Does nothing before the first one,
     /// which is due anyway.
     package func requestVoids(of app: String, at now: Instant) async throws(ReadError) {
-        _ = try await query(
+        try await pool.run(
             PurchaseStatements.requestVoids, [Parameter(app), Parameter(now)], within: Limits.commitWaitMax)
     }
 
     /// Records that events state what some notifications say. Safe to repeat.
     package func remove(_ notifications: [StoredNotification], of claim: ClaimedPurchase) async throws(ReadError) {
         guard !notifications.isEmpty else { return }
-        _ = try await query(
+        try await pool.run(
             PurchaseStatements.remove,
             [
                 Parameter(claim.app), Parameter(claim.purchaseToken), .array(notifications.map(\.streamId)),

@@ -6,9 +6,10 @@ import Subscriptions
 extension PurchaseQueue {
     /// What the last answer about a purchase showed; nil if there was none, or its orders are not known yet.
     package func answered(_ claim: ClaimedPurchase) async throws(ReadError) -> AnsweredPurchase? {
-        let rows = try await query(
-            PurchaseStatements.answered, [Parameter(claim.app), Parameter(claim.purchaseToken)])
-        return try decode { () throws(PostgresError) -> AnsweredPurchase? in
+        try await pool.read(
+            PurchaseStatements.answered, [Parameter(claim.app), Parameter(claim.purchaseToken)],
+            within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> AnsweredPurchase? in
             guard let row = rows.first, let state: String = try row.optional(at: 0) else { return nil }
             return AnsweredPurchase(stateName: state, orderId: try row.optional(at: 1))
         }
@@ -16,7 +17,7 @@ extension PurchaseQueue {
 
     /// Records what an answer showed, after the answers about its orders are stored. Safe to repeat.
     package func record(_ answered: AnsweredPurchase, of claim: ClaimedPurchase) async throws(ReadError) {
-        _ = try await query(
+        try await pool.run(
             PurchaseStatements.recordAnswered,
             [
                 Parameter(claim.app), Parameter(claim.purchaseToken), Parameter(answered.stateName),
@@ -51,9 +52,10 @@ extension PurchaseQueue {
     package func newestOrders(
         of app: String, askedSince asked: Instant, after last: [UInt8], limit: Int64
     ) async throws(ReadError) -> [NewestOrder] {
-        let rows = try await query(
-            PurchaseStatements.newestOrders, [Parameter(app), Parameter(last), Parameter(asked), Parameter(limit)])
-        return try decode { () throws(PostgresError) -> [NewestOrder] in
+        try await pool.read(
+            PurchaseStatements.newestOrders, [Parameter(app), Parameter(last), Parameter(asked), Parameter(limit)],
+            within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> [NewestOrder] in
             var found: [NewestOrder] = []
             for row in rows {
                 found.append(

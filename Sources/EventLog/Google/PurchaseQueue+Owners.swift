@@ -9,10 +9,11 @@ extension PurchaseQueue {
     package func linkedAccount(
         ofOwnerOf purchase: String, in stream: StreamKey
     ) async throws(ReadError) -> String? {
-        let rows = try await query(
+        try await pool.read(
             PurchaseStatements.linkedAccount,
-            [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(purchase)])
-        return try decode { () throws(PostgresError) -> String? in
+            [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(purchase)],
+            within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> String? in
             rows.count > 0 ? try rows[0].value(at: 0) : nil
         }
     }

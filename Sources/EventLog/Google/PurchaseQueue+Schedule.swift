@@ -12,15 +12,16 @@ extension PurchaseQueue {
     /// - Parameter limit: Of those that are due. At least one of them is not being asked about if that is more than the
     ///   number of questions in flight.
     package func takeInScheduled(of app: String, at now: Instant, limit: Int64) async throws(ReadError) {
-        let rows = try await query(
-            PurchaseStatements.scheduled, [Parameter(app), Parameter(now), Parameter(limit)])
-        let due = try decode { () throws(PostgresError) -> [(environment: String, token: String, at: Instant)] in
+        let due = try await pool.read(
+            PurchaseStatements.scheduled, [Parameter(app), Parameter(now), Parameter(limit)],
+            within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> [(environment: String, token: String, at: Instant)] in
             var due: [(environment: String, token: String, at: Instant)] = []
             for row in rows { due.append((try row.value(at: 0), try row.value(at: 1), try row.value(at: 2))) }
             return due
         }
         guard !due.isEmpty else { return }
-        _ = try await query(
+        try await pool.run(
             PurchaseStatements.takeInScheduled,
             [
                 Parameter(app), .array(due.map(\.environment)), .array(due.map(\.token)), .array(due.map(\.at)),
@@ -34,18 +35,19 @@ extension PurchaseQueue {
     func scheduledBacklog(
         of app: String, at now: Instant
     ) async throws(ReadError) -> (due: Int64, since: Instant?) {
-        let rows = try await query(
+        try await pool.read(
             PurchaseStatements.scheduledBacklog,
-            [Parameter(app), Parameter(now), Parameter(Limits.dueChecksCountedMax)])
-        return try decode { () throws(PostgresError) -> (Int64, Instant?) in
+            [Parameter(app), Parameter(now), Parameter(Limits.dueChecksCountedMax)], within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> (Int64, Instant?) in
             (try rows[0].value(at: 0), try rows[0].optional(at: 1))
         }
     }
 
     /// The earliest time after an instant at which a planned question of the apps becomes due; nil if there is none.
     package func nextScheduled(of apps: [String], after now: Instant) async throws(ReadError) -> Instant? {
-        let rows = try await query(PurchaseStatements.nextScheduled, [.array(apps), Parameter(now)])
-        return try decode { () throws(PostgresError) -> Instant? in try rows.first?.optional(at: 0) }
+        try await pool.read(
+            PurchaseStatements.nextScheduled, [.array(apps), Parameter(now)], within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> Instant? in try rows.first?.optional(at: 0) }
     }
 }
 

@@ -7,9 +7,10 @@ extension PurchaseQueue {
     ///
     /// - Returns: At most `limit`.
     package func unanswered(of app: String, limit: Int64) async throws(ReadError) -> Int64 {
-        let rows = try await query(
-            StrangerStatements.waiting, [Parameter(app), Parameter(limit), Parameter(PurchaseRank.scheduled.rawValue)])
-        return try decode { () throws(PostgresError) -> Int64 in try rows[0].value(at: 0) }
+        try await pool.read(
+            StrangerStatements.waiting, [Parameter(app), Parameter(limit), Parameter(PurchaseRank.scheduled.rawValue)],
+            within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> Int64 in try rows[0].value(at: 0) }
     }
 
     /// Forgets purchases that Google does not know. Safe to repeat, and for several processes at once.
@@ -17,7 +18,7 @@ extension PurchaseQueue {
     /// - Parameter before: Only those about which Google was asked last before this instant.
     /// - Returns: How many; at most `limit`.
     package func forgetUnknown(askedBefore before: Instant, limit: Int64) async throws(ReadError) -> Int {
-        try await query(
+        try await pool.run(
             StrangerStatements.forget, [Parameter(before), Parameter(limit)], within: Limits.commitWaitMax
         ).count
     }

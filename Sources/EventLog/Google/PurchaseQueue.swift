@@ -7,7 +7,7 @@ import Subscriptions
 /// A record that is kept like the log. Any number of processes may use it: each claims purchases that no other asks about,
 /// and a claim ends soon after its process dies.
 package struct PurchaseQueue: Sendable {
-    private let pool: PostgresPool
+    let pool: PostgresPool
 
     /// - Parameter pool: Has the rights of `subledger_poller`; those of `subledger_receiver` suffice for one purchase.
     package init(pool: PostgresPool) {
@@ -29,7 +29,7 @@ package struct PurchaseQueue: Sendable {
         _ notices: [PurchaseToAsk], of app: String, as rank: PurchaseRank = .notice
     ) async throws(ReadError) {
         guard !notices.isEmpty else { return }
-        _ = try await query(
+        try await pool.run(
             PurchaseStatements.notice, PurchaseStatements.parameters(notices, app, rank),
             within: Limits.commitWaitMax)
     }
@@ -37,7 +37,7 @@ package struct PurchaseQueue: Sendable {
     /// Makes those of the purchases due that are not known yet. Safe to repeat.
     package func noticeUnknown(_ notices: [PurchaseToAsk], of app: String) async throws(ReadError) {
         guard !notices.isEmpty else { return }
-        _ = try await query(
+        try await pool.run(
             PurchaseStatements.noticeUnknown, PurchaseStatements.parameters(notices, app, .again),
             within: Limits.commitWaitMax)
     }
@@ -51,13 +51,13 @@ package struct PurchaseQueue: Sendable {
         of app: String, ranks: [PurchaseRank] = PurchaseRank.allCases, at now: Instant, until claimEnd: Instant,
         limit: Int64
     ) async throws(ReadError) -> [ClaimedPurchase] {
-        let rows = try await query(
+        try await pool.read(
             PurchaseStatements.claimDue,
             [
                 Parameter(app), Parameter(now), Parameter(claimEnd), Parameter(limit),
                 .array(ranks.map(\.rawValue)),
-            ], within: Limits.commitWaitMax)
-        return try decode { () throws(PostgresError) -> [ClaimedPurchase] in
+            ], within: Limits.commitWaitMax
+        ) { (rows) throws(PostgresError) -> [ClaimedPurchase] in
             var claims: [ClaimedPurchase] = []
             for row in rows { claims.append(try ClaimedPurchase(row, app: app)) }
             return claims.sorted { ($0.rank.rawValue, $0.noticedAt) < ($1.rank.rawValue, $1.noticedAt) }
@@ -70,11 +70,11 @@ package struct PurchaseQueue: Sendable {
     package func claim(
         _ purchaseToken: String, of app: String, at now: Instant, until claimEnd: Instant
     ) async throws(ReadError) -> ClaimedPurchase? {
-        let rows = try await query(
+        try await pool.read(
             PurchaseStatements.claim,
             [Parameter(app), Parameter(purchaseToken), Parameter(now), Parameter(claimEnd)],
-            within: Limits.commitWaitMax)
-        return try decode { () throws(PostgresError) -> ClaimedPurchase? in
+            within: Limits.commitWaitMax
+        ) { (rows) throws(PostgresError) -> ClaimedPurchase? in
             guard let row = rows.first else { return nil }
             return try ClaimedPurchase(row, app: app)
         }
@@ -84,7 +84,7 @@ package struct PurchaseQueue: Sendable {
     ///
     /// - Parameter end: Nobody asks about it before.
     package func release(_ claim: ClaimedPurchase, until end: Instant? = nil) async throws(ReadError) {
-        _ = try await query(
+        try await pool.run(
             PurchaseStatements.release, [Parameter(claim.app), Parameter(claim.purchaseToken), Parameter(end)],
             within: Limits.commitWaitMax)
     }
@@ -92,7 +92,7 @@ package struct PurchaseQueue: Sendable {
     /// Prolongs the claims of purchases whose questions are under way.
     package func keep(_ purchaseTokens: [String], of app: String, until end: Instant) async throws(ReadError) {
         guard !purchaseTokens.isEmpty else { return }
-        _ = try await query(
+        try await pool.run(
             PurchaseStatements.keep, [Parameter(app), .array(purchaseTokens), Parameter(end)],
             within: Limits.commitWaitMax)
     }
@@ -125,20 +125,17 @@ package struct PurchaseQueue: Sendable {
                 Parameter(record.result == .gone),
             ])
         let deadline = ContinuousClock.now + Limits.commitWaitMax
-        do throws(PostgresError) {
-            _ = try await pool.withConnection(deadline: deadline) {
-                (connection) async throws(PostgresError) -> [RowSet] in
-                try await connection.transaction([recorded, check], deadline: deadline)
-            }
-        } catch {
-            throw ReadError(error)
+        _ = try await pool.using(within: Limits.commitWaitMax) {
+            (connection) async throws(PostgresError) -> [RowSet] in
+            try await connection.transaction([recorded, check], deadline: deadline)
         }
     }
 
     /// The purchase with this token, without a claim; nil if it is not known.
     package func find(_ purchaseToken: String, of app: String) async throws(ReadError) -> ClaimedPurchase? {
-        let rows = try await query(PurchaseStatements.find, [Parameter(app), Parameter(purchaseToken)])
-        return try decode { () throws(PostgresError) -> ClaimedPurchase? in
+        try await pool.read(
+            PurchaseStatements.find, [Parameter(app), Parameter(purchaseToken)], within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> ClaimedPurchase? in
             guard let row = rows.first else { return nil }
             return try ClaimedPurchase(row, app: app)
         }
@@ -147,11 +144,10 @@ package struct PurchaseQueue: Sendable {
     /// Those of some tokens that the queue has never seen.
     package func unknown(_ purchaseTokens: [String], of app: String) async throws(ReadError) -> Set<String> {
         guard !purchaseTokens.isEmpty else { return [] }
-        let rows = try await query(PurchaseStatements.unknown, [Parameter(app), .array(purchaseTokens)])
-        return try decode { () throws(PostgresError) -> Set<String> in
-            var unknown: Set<String> = []
-            for row in rows { unknown.insert(try row.value(at: 0)) }
-            return unknown
+        return try await pool.read(
+            PurchaseStatements.unknown, [Parameter(app), .array(purchaseTokens)], within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
+            Set(try rows.map { row throws(PostgresError) in try row.value(String.self, at: 0) })
         }
     }
 
@@ -162,41 +158,24 @@ package struct PurchaseQueue: Sendable {
     package func nextDue(
         of ranks: [(app: String, rank: PurchaseRank)], at now: Instant
     ) async throws(ReadError) -> Instant? {
-        let rows = try await query(
+        try await pool.read(
             PurchaseStatements.nextDue,
-            [.array(ranks.map(\.app)), .array(ranks.map(\.rank.rawValue)), Parameter(now)])
-        return try decode { () throws(PostgresError) -> Instant? in try rows.first?.optional(at: 0) }
+            [.array(ranks.map(\.app)), .array(ranks.map(\.rank.rawValue)), Parameter(now)], within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> Instant? in try rows.first?.optional(at: 0) }
     }
 
     /// - Parameter isPolled: Whether the planned questions count.
     package func backlog(of app: String, at now: Instant, isPolled: Bool) async throws(ReadError) -> Backlog {
         let planned = isPolled ? try await scheduledBacklog(of: app, at: now) : (due: 0, since: nil)
-        let rows = try await query(
-            PurchaseStatements.backlog, [Parameter(app), Parameter(now), Parameter(Limits.dueChecksCountedMax)])
-        return try decode { () throws(PostgresError) -> Backlog in
+        return try await pool.read(
+            PurchaseStatements.backlog, [Parameter(app), Parameter(now), Parameter(Limits.dueChecksCountedMax)],
+            within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> Backlog in
             let since: Instant? = try rows[0].optional(at: 1)
             return Backlog(
                 due: min(try rows[0].value(at: 0) + planned.due, Limits.dueChecksCountedMax),
                 dueSince: [since, planned.since].compactMap(\.self).min(),
                 unacknowledgedSince: try rows[0].optional(at: 2))
-        }
-    }
-
-    func query(
-        _ statement: Statement, _ parameters: [Parameter], within limit: Duration = Limits.readWaitMax
-    ) async throws(ReadError) -> RowSet {
-        do throws(PostgresError) {
-            return try await pool.query(statement, parameters, deadline: .now + limit)
-        } catch {
-            throw ReadError(error)
-        }
-    }
-
-    func decode<Value>(_ read: () throws(PostgresError) -> Value) throws(ReadError) -> Value {
-        do throws(PostgresError) {
-            return try read()
-        } catch {
-            throw ReadError(error)
         }
     }
 }

@@ -55,13 +55,10 @@ extension LogReader {
     ///
     /// - Throws: ``ReadError``.
     package func ownershipPolicy(of app: String) async throws(ReadError) -> OwnershipPolicy {
-        do throws(PostgresError) {
-            let configured = try await pool.query(
-                ClaimStatements.policy, [Parameter(app)], deadline: .now + Limits.readWaitMax)
+        try await pool.read(ClaimStatements.policy, [Parameter(app)], within: Limits.readWaitMax) {
+            (configured) throws(PostgresError) -> OwnershipPolicy in
             let policy: String? = try configured.first?.value(at: 0)
             return policy.flatMap(OwnershipPolicy.init(rawValue:)) ?? .standard
-        } catch {
-            throw ReadError(error)
         }
     }
 
@@ -73,17 +70,9 @@ extension LogReader {
         of statement: LinkStatement, in stream: StreamKey, _ policy: OwnershipPolicy,
         _ body: @Sendable (LinkClaims, PlacedLinks) async -> Value
     ) async throws(ReadError) -> Value {
-        do throws(PostgresError) {
-            return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
-                (connection) async throws(PostgresError) -> Value in
-                _ = try await connection.begin(with: [Turn.links.step(in: stream)], deadline: .now + Limits.readWaitMax)
-                let (claims, links) = try await Self.known(about: statement, in: stream, policy, connection)
-                let value = await body(claims, links)
-                try await connection.rollback(deadline: .now + Limits.readWaitMax)
-                return value
-            }
-        } catch {
-            throw ReadError(error)
+        try await pool.holding(.links, in: stream) { connection async throws(PostgresError) -> Value in
+            let (claims, links) = try await Self.known(about: statement, in: stream, policy, connection)
+            return await body(claims, links)
         }
     }
 
@@ -93,13 +82,9 @@ extension LogReader {
     func linkClaims(
         of statement: LinkStatement, in stream: StreamKey, _ policy: OwnershipPolicy
     ) async throws(ReadError) -> (LinkClaims, PlacedLinks) {
-        do throws(PostgresError) {
-            return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
-                (connection) async throws(PostgresError) -> (LinkClaims, PlacedLinks) in
-                try await Self.known(about: statement, in: stream, policy, connection)
-            }
-        } catch {
-            throw ReadError(error)
+        try await pool.using(within: Limits.readWaitMax) {
+            (connection) async throws(PostgresError) -> (LinkClaims, PlacedLinks) in
+            try await Self.known(about: statement, in: stream, policy, connection)
         }
     }
 

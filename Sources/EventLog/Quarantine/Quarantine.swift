@@ -86,15 +86,11 @@ package struct Quarantine: Sendable {
     /// Runs the steps in one transaction that no other change of the quarantine runs beside.
     private func change(_ steps: [Step]) async throws(ReadError) -> [RowSet] {
         let deadline = ContinuousClock.now + Limits.commitWaitMax
-        do throws(PostgresError) {
-            let results = try await pool.withConnection(deadline: deadline) {
-                (connection) async throws(PostgresError) -> [RowSet] in
-                try await connection.transaction([Step(Statements.lock)] + steps, deadline: deadline)
-            }
-            return Array(results.dropFirst())
-        } catch {
-            throw ReadError(error)
+        let results = try await pool.using(within: Limits.commitWaitMax) {
+            (connection) async throws(PostgresError) -> [RowSet] in
+            try await connection.transaction([Step(Statements.lock)] + steps, deadline: deadline)
         }
+        return Array(results.dropFirst())
     }
 
     private func drop(at now: Instant) -> Step {

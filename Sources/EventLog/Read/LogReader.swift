@@ -9,6 +9,16 @@ extension ReadError {
         case .decoding: self = .damaged(detail: error.description)
         }
     }
+
+    /// - Parameter error: Of the database, or of stored data that cannot be read.
+    package init(reading error: any Error) {
+        self =
+            switch error {
+            case let error as PostgresError: ReadError(error)
+            case let error as ReadError: error
+            default: .damaged(detail: String(describing: error))
+            }
+    }
 }
 
 /// Reads the event log in position order.

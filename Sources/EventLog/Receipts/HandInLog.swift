@@ -32,28 +32,25 @@ package struct HandInLog: Sendable {
         _ bytes: [UInt8], digest: [UInt8], app: String, isSigned: Bool, customerId: String?, accountId: String? = nil,
         at now: Instant, until claimEnd: Instant, askedBefore: Instant
     ) async throws(ReadError) -> Claim {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.claim,
-                [
-                    Parameter(app), Parameter(now), Parameter(digest), Parameter(bytes), Parameter(customerId),
-                    Parameter(claimEnd), Parameter(askedBefore), Parameter(accountId), Parameter(isSigned),
-                ], deadline: .now + Limits.commitWaitMax)
-            if let row = rows.first {
-                return .claimed(
-                    ClaimedReceipt(
-                        id: try row.value(at: 0), app: app, customerId: customerId, accountId: try row.optional(at: 3),
-                        receivedAt: try row.value(at: 1), bytes: bytes, attempts: try row.value(at: 2),
-                        isSigned: isSigned))
-            }
-            let known = try await pool.query(
-                Statements.known, [Parameter(app), Parameter(digest), Parameter(customerId)],
-                deadline: .now + Limits.readWaitMax)
+        let claimed = try await pool.read(
+            Statements.claim,
+            [
+                Parameter(app), Parameter(now), Parameter(digest), Parameter(bytes), Parameter(customerId),
+                Parameter(claimEnd), Parameter(askedBefore), Parameter(accountId), Parameter(isSigned),
+            ], within: Limits.commitWaitMax
+        ) { (rows) throws(PostgresError) -> ClaimedReceipt? in
+            guard let row = rows.first else { return nil }
+            return ClaimedReceipt(
+                id: try row.value(at: 0), app: app, customerId: customerId, accountId: try row.optional(at: 3),
+                receivedAt: try row.value(at: 1), bytes: bytes, attempts: try row.value(at: 2), isSigned: isSigned)
+        }
+        if let claimed { return .claimed(claimed) }
+        return try await pool.read(
+            Statements.known, [Parameter(app), Parameter(digest), Parameter(customerId)], within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> Claim in
             // Only refused ones are forgotten, long after the last request.
-            guard let row = known.first else { throw PostgresError(.decoding) }
+            guard let row = rows.first else { throw PostgresError(.decoding) }
             return .known(try HandIn(row))
-        } catch {
-            throw ReadError(error)
         }
     }
 
@@ -65,32 +62,22 @@ package struct HandInLog: Sendable {
     package func claimDue(
         isSigned: Bool, at now: Instant, until claimEnd: Instant, limit: Int64
     ) async throws(ReadError) -> [ClaimedReceipt] {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.claimDue, [Parameter(now), Parameter(limit), Parameter(claimEnd), Parameter(isSigned)],
-                deadline: .now + Limits.commitWaitMax)
-            var claims: [ClaimedReceipt] = []
-            for row in rows {
-                claims.append(
-                    ClaimedReceipt(
-                        id: try row.value(at: 0), app: try row.value(at: 1), customerId: try row.optional(at: 2),
-                        accountId: try row.optional(at: 6), receivedAt: try row.value(at: 3),
-                        bytes: try row.value(at: 4), attempts: try row.value(at: 5), isSigned: isSigned))
+        try await pool.read(
+            Statements.claimDue, [Parameter(now), Parameter(limit), Parameter(claimEnd), Parameter(isSigned)],
+            within: Limits.commitWaitMax
+        ) { rows throws(PostgresError) in
+            try rows.map { (row) throws(PostgresError) -> ClaimedReceipt in
+                ClaimedReceipt(
+                    id: try row.value(at: 0), app: try row.value(at: 1), customerId: try row.optional(at: 2),
+                    accountId: try row.optional(at: 6), receivedAt: try row.value(at: 3), bytes: try row.value(at: 4),
+                    attempts: try row.value(at: 5), isSigned: isSigned)
             }
-            return claims
-        } catch {
-            throw ReadError(error)
         }
     }
 
     /// Makes a claim end later. Does nothing once the outcome is recorded.
     package func renew(_ id: String, until claimEnd: Instant) async throws(ReadError) {
-        do throws(PostgresError) {
-            _ = try await pool.query(
-                Statements.renew, [Parameter(id), Parameter(claimEnd)], deadline: .now + Limits.commitWaitMax)
-        } catch {
-            throw ReadError(error)
-        }
+        try await pool.run(Statements.renew, [Parameter(id), Parameter(claimEnd)], within: Limits.commitWaitMax)
     }
 
     /// Records what came of a question and ends the claim. Of a receipt that is refused, and never was answered, only the
@@ -100,25 +87,20 @@ package struct HandInLog: Sendable {
     package func record(
         _ state: HandIn.State, _ findings: HandIn.Findings, of id: String, askedAt: Instant, nextAt: Instant?
     ) async throws(ReadError) {
-        do throws(PostgresError) {
-            var stream: Int32?
-            if let environment = findings.environment, findings.position != nil {
-                let rows = try await pool.query(
-                    Statements.stream, [Parameter(id), Parameter(environment.rawValue)],
-                    deadline: .now + Limits.readWaitMax)
-                stream = try rows.first?.value(at: 0)
-            }
-            _ = try await pool.query(
-                Statements.record,
-                [
-                    Parameter(id), Parameter(state.rawValue), Parameter(nextAt), Parameter(askedAt),
-                    Parameter(findings.problem), Parameter(findings.status), Parameter(findings.environment?.rawValue),
-                    Parameter(findings.registration?.rawValue), Parameter(findings.isLinked),
-                    .array(findings.subscriptions), Parameter(stream), Parameter(findings.position),
-                ], deadline: .now + Limits.commitWaitMax)
-        } catch {
-            throw ReadError(error)
+        var stream: Int32?
+        if let environment = findings.environment, findings.position != nil {
+            stream = try await pool.read(
+                Statements.stream, [Parameter(id), Parameter(environment.rawValue)], within: Limits.readWaitMax
+            ) { (rows) throws(PostgresError) -> Int32? in try rows.first?.value(at: 0) }
         }
+        try await pool.run(
+            Statements.record,
+            [
+                Parameter(id), Parameter(state.rawValue), Parameter(nextAt), Parameter(askedAt),
+                Parameter(findings.problem), Parameter(findings.status), Parameter(findings.environment?.rawValue),
+                Parameter(findings.registration?.rawValue), Parameter(findings.isLinked),
+                .array(findings.subscriptions), Parameter(stream), Parameter(findings.position),
+            ], within: Limits.commitWaitMax)
     }
 
     /// Forgets receipts that were refused, and of which only the digest is kept. Safe to repeat, and for several processes at
@@ -127,36 +109,26 @@ package struct HandInLog: Sendable {
     /// - Parameter before: Only those about which Apple was asked last before this instant.
     /// - Returns: How many; at most `limit`.
     package func forgetRefused(askedBefore before: Instant, limit: Int64) async throws(ReadError) -> Int {
-        do throws(PostgresError) {
-            return try await pool.query(
-                Statements.forgetRefused, [Parameter(before), Parameter(limit)], deadline: .now + Limits.commitWaitMax
-            ).count
-        } catch {
-            throw ReadError(error)
-        }
+        try await pool.run(
+            Statements.forgetRefused, [Parameter(before), Parameter(limit)], within: Limits.commitWaitMax
+        ).count
     }
 
     /// The receipt with this id; nil if there is none.
     package func handIn(id: String) async throws(ReadError) -> HandIn? {
-        do throws(PostgresError) {
-            let rows = try await pool.query(Statements.find, [Parameter(id)], deadline: .now + Limits.readWaitMax)
+        try await pool.read(Statements.find, [Parameter(id)], within: Limits.readWaitMax) {
+            rows throws(PostgresError) in
             guard let row = rows.first else { return nil }
             return try HandIn(row)
-        } catch {
-            throw ReadError(error)
         }
     }
 
     /// The purchases that earlier answers about a receipt named, for all customers that handed it in, sorted by bytes.
     package func subscriptions(ofReceipt digest: [UInt8], app: String) async throws(ReadError) -> [String] {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.subscriptions, [Parameter(app), Parameter(digest)], deadline: .now + Limits.readWaitMax)
-            var subscriptions: [String] = []
-            for row in rows { subscriptions.append(try row.value(at: 0)) }
-            return subscriptions
-        } catch {
-            throw ReadError(error)
+        try await pool.read(
+            Statements.subscriptions, [Parameter(app), Parameter(digest)], within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
+            try rows.map { row throws(PostgresError) in try row.value(String.self, at: 0) }
         }
     }
 
@@ -165,16 +137,12 @@ package struct HandInLog: Sendable {
     package func newestReceipt(
         naming subscription: String, in stream: StreamKey
     ) async throws(ReadError) -> (bytes: [UInt8], subscriptions: [String])? {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Statements.newest,
-                [Parameter(stream.app), Parameter(stream.environment.rawValue), .array([subscription])],
-                deadline: .now + Limits.readWaitMax)
+        try await pool.read(
+            Statements.newest, [Parameter(stream.app), Parameter(stream.environment.rawValue), .array([subscription])],
+            within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> (bytes: [UInt8], subscriptions: [String])? in
             guard let row = rows.first else { return nil }
-            let bytes: [UInt8] = try row.value(at: 0)
-            return (bytes, try row.array(of: String.self, at: 1).compactMap(\.self))
-        } catch {
-            throw ReadError(error)
+            return (try row.value(at: 0), try row.array(of: String.self, at: 1).compactMap(\.self))
         }
     }
 

@@ -9,16 +9,12 @@ extension LogReader {
     package func positionsWithReceipt(
         among positions: [Int64], in stream: StreamKey
     ) async throws(ReadError) -> Set<Int64> {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                ReceiptStatements.positionsWithReceipt,
-                [Parameter(stream.app), Parameter(stream.environment.rawValue), .array(positions)],
-                deadline: .now + Limits.readWaitMax)
-            var found: Set<Int64> = []
-            for row in rows { found.insert(try row.value(at: 0)) }
-            return found
-        } catch {
-            throw ReadError(error)
+        try await pool.read(
+            ReceiptStatements.positionsWithReceipt,
+            [Parameter(stream.app), Parameter(stream.environment.rawValue), .array(positions)],
+            within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
+            Set(try rows.map { row throws(PostgresError) in try row.value(Int64.self, at: 0) })
         }
     }
 
@@ -44,10 +40,8 @@ extension LogReader {
             }
             guard let bytes, !bytes.isEmpty else { return nil }
             return (bytes, Set(facts.bySubscription.keys))
-        } catch let error as PostgresError {
-            throw ReadError(error)
         } catch {
-            throw .damaged(detail: String(describing: error))
+            throw ReadError(reading: error)
         }
     }
 

@@ -25,4 +25,15 @@ extension PostgresPool {
             throw ReadError(error)
         }
     }
+
+    /// Runs the body with a connection within a limit. See ``PostgresPool/withConnection(deadline:_:)``.
+    package nonisolated func using<Value: Sendable>(
+        within limit: Duration, _ body: @Sendable (PostgresConnection) async throws(PostgresError) -> Value
+    ) async throws(ReadError) -> Value {
+        do throws(PostgresError) {
+            return try await withConnection(deadline: .now + limit, body)
+        } catch {
+            throw ReadError(error)
+        }
+    }
 }

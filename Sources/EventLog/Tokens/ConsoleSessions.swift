@@ -79,51 +79,40 @@ package struct ConsoleSessions: Sendable {
         var random = SystemRandomNumberGenerator()
         let secret = ConsoleSecret(using: &random)
         let csrf = ConsoleSecret(using: &random)
-        _ = try await query(ConsoleSessionStatements.sweep, [])
-        let rows = try await query(
+        try await pool.run(ConsoleSessionStatements.sweep, within: Limits.readWaitMax)
+        return try await pool.read(
             statement,
             proof(secret) + [
                 Parameter(secret.digest), Parameter(csrf.text),
                 Parameter(Int64(Limits.consoleSessionMax.components.seconds)),
-            ])
-        do throws(PostgresError) {
-            return try rows.first?.value(Bool.self, at: 0) == true ? secret : nil
-        } catch {
-            throw ReadError(error)
+            ], within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> ConsoleSecret? in
+            try rows.first?.value(Bool.self, at: 0) == true ? secret : nil
         }
     }
 
     /// The session of a cookie; nil if it has ended: it expired, was idle, was logged out, or its token was revoked.
     package func session(of secret: ConsoleSecret) async throws(ReadError) -> ConsoleSession? {
         let idle = Parameter(Int64(Limits.consoleIdleMax.components.seconds))
-        let rows = try await query(ConsoleSessionStatements.find, [Parameter(secret.digest), idle])
-        guard let row = rows.first else { return nil }
-        let session: ConsoleSession?
-        let isStale: Bool
-        do throws(PostgresError) {
+        let found = try await pool.read(
+            ConsoleSessionStatements.find, [Parameter(secret.digest), idle], within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> (session: ConsoleSession?, isStale: Bool)? in
+            guard let row = rows.first else { return nil }
             let (tokenId, csrf): (String, String) = (try row.value(at: 0), try row.value(at: 2))
             let name: String = try row.value(at: 4)
-            session = TokenScope(rawValue: try row.value(at: 1)).map {
+            let session = TokenScope(rawValue: try row.value(at: 1)).map {
                 ConsoleSession(tokenId: tokenId, name: name, scope: $0, csrf: csrf)
             }
-            isStale = try row.value(at: 3)
-        } catch {
-            throw ReadError(error)
+            return (session, try row.value(at: 3))
         }
-        if isStale { _ = try await query(ConsoleSessionStatements.see, [Parameter(secret.digest)]) }
-        return session
+        if found?.isStale == true {
+            try await pool.run(ConsoleSessionStatements.see, [Parameter(secret.digest)], within: Limits.readWaitMax)
+        }
+        return found?.session
     }
 
     package func end(_ secret: ConsoleSecret) async throws(ReadError) {
-        _ = try await query(ConsoleSessionStatements.end, [Parameter(secret.digest)])
-    }
-
-    private func query(_ statement: Statement, _ parameters: [Parameter]) async throws(ReadError) -> RowSet {
-        do throws(PostgresError) {
-            return try await pool.query(statement, parameters, deadline: .now + Limits.readWaitMax)
-        } catch {
-            throw ReadError(error)
-        }
+        try await pool.run(ConsoleSessionStatements.end, [Parameter(secret.digest)], within: Limits.readWaitMax)
     }
 }
 

@@ -98,13 +98,8 @@ package struct WriteLog: Sendable {
     package func known(
         _ key: StoreWrite.IdempotencyKey, in stream: StreamKey, at now: Instant
     ) async throws(ReadError) -> Repeat? {
-        do throws(PostgresError) {
-            return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
-                (connection) async throws(PostgresError) -> Repeat? in
-                try await Self.known(key, in: stream, at: now, connection)
-            }
-        } catch {
-            throw ReadError(error)
+        try await pool.using(within: Limits.readWaitMax) { (connection) async throws(PostgresError) -> Repeat? in
+            try await Self.known(key, in: stream, at: now, connection)
         }
     }
 
@@ -143,13 +138,8 @@ package struct WriteLog: Sendable {
     /// - Parameter subject: An `originalTransactionId` or a product id.
     /// - Throws: ``ReadError``.
     package func writes(about subject: String, in stream: StreamKey) async throws(ReadError) -> [Placed] {
-        do throws(PostgresError) {
-            return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
-                (connection) async throws(PostgresError) -> [Placed] in
-                try await Self.placed(about: subject, in: stream, connection)
-            }
-        } catch {
-            throw ReadError(error)
+        try await pool.using(within: Limits.readWaitMax) { (connection) async throws(PostgresError) -> [Placed] in
+            try await Self.placed(about: subject, in: stream, connection)
         }
     }
 

@@ -22,17 +22,10 @@ package struct DeliveryLog: Sendable {
 
     /// The active endpoints of apps that have events.
     func tasks() async throws(ReadError) -> [Task] {
-        do throws(PostgresError) {
-            var tasks: [Task] = []
-            for row in try await pool.query(DeliveryStatements.tasks, deadline: .now + Limits.databaseWaitMax) {
-                tasks.append(
-                    Task(
-                        endpoint: try Endpoint(row), streamId: try row.value(at: 10),
-                        generation: try row.value(at: 11)))
+        try await pool.read(DeliveryStatements.tasks, within: Limits.databaseWaitMax) { rows throws(PostgresError) in
+            try rows.map { (row) throws(PostgresError) -> Task in
+                Task(endpoint: try Endpoint(row), streamId: try row.value(at: 10), generation: try row.value(at: 11))
             }
-            return tasks
-        } catch {
-            throw ReadError(error)
         }
     }
 

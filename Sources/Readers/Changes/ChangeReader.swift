@@ -54,17 +54,15 @@ package struct ChangeReader: Sendable {
 
     /// The end of the changes of a stream; nil if there is no such stream.
     package func head(of stream: StreamKey) async throws(ReadError) -> Head? {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                ChangeReadStatements.end, [Parameter(stream.app), Parameter(stream.environment.rawValue)],
-                deadline: .now + Limits.readWaitMax)
+        try await pool.read(
+            ChangeReadStatements.end, [Parameter(stream.app), Parameter(stream.environment.rawValue)],
+            within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
             guard rows.count == 1 else { return nil }
             return Head(
                 streamId: try rows[0].value(at: 0), number: try rows[0].value(at: 1),
                 publishedUntil: try rows[0].optional(at: 2), databaseClock: try rows[0].value(at: 3),
                 isJoined: try rows[0].value(at: 4))
-        } catch {
-            throw ReadError(error)
         }
     }
 

@@ -12,11 +12,7 @@ package struct ConsoleReader: Sendable {
     }
 
     func rows(_ statement: Statement, _ parameters: [Parameter] = []) async throws(ReadError) -> RowSet {
-        do throws(PostgresError) {
-            return try await pool.query(statement, parameters, deadline: .now + Limits.readWaitMax)
-        } catch {
-            throw ReadError(error)
-        }
+        try await pool.run(statement, parameters, within: Limits.readWaitMax)
     }
 
     /// Decodes rows; a column that cannot be read is damage.

@@ -251,12 +251,8 @@ extension CustomerReader {
     func reading<Value>(_ read: () async throws -> Value) async throws(ReadError) -> Value {
         do {
             return try await read()
-        } catch let error as PostgresError {
-            throw ReadError(error)
-        } catch let error as ReadError {
-            throw error
         } catch {
-            throw .damaged(detail: String(describing: error))
+            throw ReadError(reading: error)
         }
     }
 

@@ -225,12 +225,8 @@ package struct CustomerReader: Sendable {
             case .severalApps(let apps): return .severalApps(apps)
             case .severalKinds(let kinds): return .severalKinds(kinds)
             }
-        } catch let error as PostgresError {
-            throw ReadError(error)
-        } catch let error as ReadError {
-            throw error
         } catch {
-            throw .damaged(detail: String(describing: error))
+            throw ReadError(reading: error)
         }
     }
 

@@ -13,25 +13,16 @@ package struct ProductStore: Sendable {
 
     /// See ``ProductTable/products(of:on:)``.
     package func products(of app: String) async throws(ReadError) -> [ConfiguredProduct] {
-        do throws(PostgresError) {
-            return try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
-                (connection) async throws(PostgresError) -> [ConfiguredProduct] in
-                try await ProductTable.products(of: app, on: connection)
-            }
-        } catch {
-            throw ReadError(error)
+        try await pool.using(within: Limits.readWaitMax) {
+            (connection) async throws(PostgresError) -> [ConfiguredProduct] in
+            try await ProductTable.products(of: app, on: connection)
         }
     }
 
     /// See ``ProductTable/state(_:on:)``.
     package func state(_ product: ConfiguredProduct) async throws(ReadError) {
-        do throws(PostgresError) {
-            try await pool.withConnection(deadline: .now + Limits.readWaitMax) {
-                (connection) async throws(PostgresError) -> Void in
-                try await ProductTable.state([product], on: connection)
-            }
-        } catch {
-            throw ReadError(error)
+        try await pool.using(within: Limits.readWaitMax) { (connection) async throws(PostgresError) -> Void in
+            try await ProductTable.state([product], on: connection)
         }
     }
 }

@@ -45,10 +45,8 @@ extension SubscriptionReader {
                         position: try row.value(at: 1)))
             }
             return stored
-        } catch let error as PostgresError {
-            throw ReadError(error)
         } catch {
-            throw .damaged(detail: String(describing: error))
+            throw ReadError(reading: error)
         }
     }
 

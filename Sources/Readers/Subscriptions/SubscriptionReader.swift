@@ -36,16 +36,14 @@ package struct SubscriptionReader: Sendable {
     package func areOwned(
         _ ids: [String], by backendCustomerId: String, in stream: StreamKey, at instant: Instant
     ) async throws(ReadError) -> Bool {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Self.ownedSubscriptions,
-                [
-                    Parameter(stream.app), Parameter(stream.environment.rawValue), .array(Array(Set(ids))),
-                    Parameter(backendCustomerId), Parameter(instant),
-                ], deadline: .now + Limits.readWaitMax)
-            return try rows[0].value(Int64.self, at: 0) == Int64(Set(ids).count)
-        } catch {
-            throw ReadError(error)
+        try await pool.read(
+            Self.ownedSubscriptions,
+            [
+                Parameter(stream.app), Parameter(stream.environment.rawValue), .array(Array(Set(ids))),
+                Parameter(backendCustomerId), Parameter(instant),
+            ], within: Limits.readWaitMax
+        ) { (rows) throws(PostgresError) -> Bool in
+            try rows[0].value(Int64.self, at: 0) == Int64(Set(ids).count)
         }
     }
 
@@ -86,20 +84,14 @@ package struct SubscriptionReader: Sendable {
     package func otherOwners(
         of ids: [String], than backendCustomerId: String, app: String, at instant: Instant
     ) async throws(ReadError) -> [Owner] {
-        do throws(PostgresError) {
-            let rows = try await pool.query(
-                Self.otherOwnersOfSubscriptions,
-                [
-                    Parameter(app), .array(Array(Set(ids))), Parameter(backendCustomerId), Parameter(instant),
-                ], deadline: .now + Limits.readWaitMax)
-            var owners: [Owner] = []
-            for row in rows {
-                owners.append(
-                    Owner(customerId: try row.value(at: 0), purchases: Int(try row.value(Int64.self, at: 1))))
+        try await pool.read(
+            Self.otherOwnersOfSubscriptions,
+            [Parameter(app), .array(Array(Set(ids))), Parameter(backendCustomerId), Parameter(instant)],
+            within: Limits.readWaitMax
+        ) { rows throws(PostgresError) in
+            try rows.map { (row) throws(PostgresError) -> Owner in
+                Owner(customerId: try row.value(at: 0), purchases: Int(try row.value(Int64.self, at: 1)))
             }
-            return owners
-        } catch {
-            throw ReadError(error)
         }
     }
 
@@ -189,12 +181,8 @@ package struct SubscriptionReader: Sendable {
                         writes: try SubscriptionWrite.read(rows[index], at: 12)))
             }
             return found
-        } catch let error as PostgresError {
-            throw ReadError(error)
-        } catch let error as ReadError {
-            throw error
         } catch {
-            throw .damaged(detail: String(describing: error))
+            throw ReadError(reading: error)
         }
     }
 
