@@ -65,7 +65,7 @@ struct ServerAPITests {
             #"{"status":0}"#, #"{"status":0,"signedTransactions":[]}"#, #"{"status":0,"signedTransactions":[7]}"#,
             #"{"status":2}"#, #"{"signedTransactions":["a.b.c"]}"#, "",
         ] {
-            #expect(throws: UnreadableServerAnswer.self) { try answer(text) }
+            #expect(throws: UnreadableJSON.self) { try answer(text) }
         }
     }
 
@@ -76,13 +76,13 @@ struct ServerAPITests {
             #"{"data":[{"lastTransactions":[{"signedTransactionInfo":7}]}]}"#,
         ])
     func unreadable(text: String) {
-        #expect(throws: UnreadableServerAnswer.self) {
+        #expect(throws: UnreadableJSON.self) {
             try StatusesRequest(id: "1").answer(decoding: Array(text.utf8))
         }
-        #expect(throws: UnreadableServerAnswer.self) {
+        #expect(throws: UnreadableJSON.self) {
             try TransactionHistoryRequest(id: "1", revision: nil).answer(decoding: Array(text.utf8))
         }
-        #expect(throws: UnreadableServerAnswer.self) {
+        #expect(throws: UnreadableJSON.self) {
             try TransactionInfoRequest(id: "1").answer(decoding: Array(text.utf8))
         }
     }

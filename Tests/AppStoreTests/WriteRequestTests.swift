@@ -95,9 +95,9 @@ struct WriteRequestTests {
                     succeeded: 30_000_000_000, failed: 2))
         #expect(try all.answer(decoding: Array(#"{"requestIdentifier":"b"}"#.utf8)) == "b")
         for text in ["", "{", "[]", "{}", #"{"success":"yes","complete":"no","requestIdentifier":7}"#] {
-            #expect(throws: UnreadableServerAnswer.self) { try extend.answer(decoding: Array(text.utf8)) }
-            #expect(throws: UnreadableServerAnswer.self) { try all.answer(decoding: Array(text.utf8)) }
-            #expect(throws: UnreadableServerAnswer.self) { try status.answer(decoding: Array(text.utf8)) }
+            #expect(throws: UnreadableJSON.self) { try extend.answer(decoding: Array(text.utf8)) }
+            #expect(throws: UnreadableJSON.self) { try all.answer(decoding: Array(text.utf8)) }
+            #expect(throws: UnreadableJSON.self) { try status.answer(decoding: Array(text.utf8)) }
         }
     }
 

@@ -19,7 +19,7 @@ func statement(
 
 func snapshot(_ body: String, _ resource: PlayResource = .subscriptionV2) throws -> PurchaseSnapshot {
     guard case .snapshot(let snapshot) = try statement(body, resource).event.purchases.first else {
-        throw UnreadablePlayAnswer.notAnObject
+        throw UnreadableJSON.notAnObject
     }
     return snapshot
 }
@@ -243,7 +243,7 @@ struct PlayAnswerTests {
         #expect(list.orders.map(\.mayBeRefunded) == [false, true, true, true, true])
         #expect(list.orders.map { String(decoding: $0.body, as: UTF8.self) } == [plain, part] + others)
         #expect(try OrderList(decoding: Array("{}".utf8)).orders.isEmpty)
-        #expect(throws: UnreadablePlayAnswer.self) { try OrderList(decoding: Array("[]".utf8)) }
+        #expect(throws: UnreadableJSON.self) { try OrderList(decoding: Array("[]".utf8)) }
     }
 
     @Test("about rentals and orders in advance say what they are, also when read back")
@@ -386,7 +386,7 @@ struct PlayAnswerTests {
             try PlayStatement.event(
                 decoding: stated.evidence.bytes, source: .googleVoided, environment: .sandbox, answeredAt: TestKeys.now)
                 == stated.event)
-        #expect(throws: UnreadablePlayAnswer.self) { try VoidedPurchasePage(decoding: Array("{\"voided".utf8)) }
+        #expect(throws: UnreadableJSON.self) { try VoidedPurchasePage(decoding: Array("{\"voided".utf8)) }
     }
 
     @Test(

@@ -25,5 +25,5 @@ package struct AccountTokenRequest: ServerAPIRequest {
     }
 
     /// The answer has no content.
-    package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) {}
+    package func answer(decoding body: [UInt8]) throws(UnreadableJSON) {}
 }

@@ -41,7 +41,7 @@ package struct ConsumptionRequest: ServerAPIRequest {
     }
 
     /// Apple answers 202 without a body.
-    package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) {}
+    package func answer(decoding body: [UInt8]) throws(UnreadableJSON) {}
 }
 
 extension ConsumptionAnswer {

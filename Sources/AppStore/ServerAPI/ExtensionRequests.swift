@@ -36,7 +36,7 @@ package struct ExtendRequest: ServerAPIRequest {
         package let webOrderLineItemId: String?
     }
 
-    package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> Answer {
+    package func answer(decoding body: [UInt8]) throws(UnreadableJSON) -> Answer {
         let answer = try ServerAnswer(body)
         guard let isExtended = answer.root["success"]?.bool else { throw .missing("success") }
         return Answer(
@@ -83,7 +83,7 @@ package struct ExtendAllRequest: ServerAPIRequest {
     }
 
     /// - Returns: The `requestIdentifier`.
-    package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> String {
+    package func answer(decoding body: [UInt8]) throws(UnreadableJSON) -> String {
         guard let identifier = try ServerAnswer(body).root["requestIdentifier"]?.string else {
             throw .missing("requestIdentifier")
         }
@@ -115,7 +115,7 @@ package struct ExtendAllStatusRequest: ServerAPIRequest {
         package let failed: Int64?
     }
 
-    package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> Answer {
+    package func answer(decoding body: [UInt8]) throws(UnreadableJSON) -> Answer {
         let root = try ServerAnswer(body).root
         guard let isComplete = root["complete"]?.bool else { throw .missing("complete") }
         return Answer(

@@ -50,7 +50,7 @@ package struct NotificationHistoryRequest: ServerAPIRequest {
         package let nextToken: String?
     }
 
-    package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> Page {
+    package func answer(decoding body: [UInt8]) throws(UnreadableJSON) -> Page {
         let answer = try ServerAnswer(body)
         guard let items = answer.root["notificationHistory"], items.isArray else {
             throw .missing("notificationHistory")

@@ -17,7 +17,7 @@ package struct SentNotification: Sendable, Hashable {
     }
 
     /// - Parameter item: An object with `signedPayload` and `sendAttempts`.
-    init(_ item: JSONValue, of answer: ServerAnswer) throws(UnreadableServerAnswer) {
+    init(_ item: JSONValue, of answer: ServerAnswer) throws(UnreadableJSON) {
         let payload = try answer.text(item["signedPayload"], "signedPayload")
         body = Array("{\"signedPayload\":\"".utf8) + payload + Array("\"}".utf8)
         var attempts: [Attempt] = []

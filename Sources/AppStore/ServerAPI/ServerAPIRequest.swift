@@ -15,7 +15,7 @@ package protocol ServerAPIRequest: Sendable {
     var isRepeatable: Bool { get }
 
     /// Reads the body of an answer with a status from 200 to 206.
-    func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> Answer
+    func answer(decoding body: [UInt8]) throws(UnreadableJSON) -> Answer
 }
 
 extension ServerAPIRequest {
@@ -24,39 +24,16 @@ extension ServerAPIRequest {
     package var isRepeatable: Bool { true }
 }
 
-/// Why an answer of the App Store Server API cannot be read. It quotes nothing from the answer.
-package enum UnreadableServerAnswer: Error, Hashable, CustomStringConvertible {
-    /// Not a JSON object, perhaps cut off.
-    case notAnObject
-    /// A member that the answer must have is missing, or has another type.
-    case missing(String)
-
-    package var description: String {
-        switch self {
-        case .notAnObject: "the answer is not a JSON object"
-        case .missing(let member): "the answer has no readable \(member)"
-        }
-    }
-
-    /// A word for logs and metrics, from a closed list.
-    package var label: String {
-        switch self {
-        case .notAnObject: "not_an_object"
-        case .missing: "member_missing"
-        }
-    }
-}
-
 /// The members of an answer.
 struct ServerAnswer {
     let root: JSONValue
 
-    init(_ body: [UInt8]) throws(UnreadableServerAnswer) {
+    init(_ body: [UInt8]) throws(UnreadableJSON) {
         guard let root = try? JSONDocument(body).root, root.isObject else { throw .notAnObject }
         self.root = root
     }
 
-    func text(_ value: JSONValue?, _ name: String) throws(UnreadableServerAnswer) -> [UInt8] {
+    func text(_ value: JSONValue?, _ name: String) throws(UnreadableJSON) -> [UInt8] {
         guard let value, value.isString else { throw .missing(name) }
         return Array(value.unescapedBytes)
     }

@@ -11,7 +11,7 @@ package struct TestNotificationRequest: ServerAPIRequest {
     package var isRepeatable: Bool { false }
 
     /// - Returns: The token to ask about the notification with.
-    package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> String {
+    package func answer(decoding body: [UInt8]) throws(UnreadableJSON) -> String {
         guard let token = try ServerAnswer(body).root["testNotificationToken"]?.string else {
             throw .missing("testNotificationToken")
         }
@@ -28,7 +28,7 @@ package struct TestNotificationStatusRequest: ServerAPIRequest {
     package var endpoint: ServerAPIEndpoint { .testNotificationStatus }
     package var path: String { "/inApps/v1/notifications/test/\(PercentEncoding.encoded(token))" }
 
-    package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> SentNotification {
+    package func answer(decoding body: [UInt8]) throws(UnreadableJSON) -> SentNotification {
         let answer = try ServerAnswer(body)
         return try SentNotification(answer.root, of: answer)
     }

@@ -11,7 +11,7 @@ package struct TransactionInfoRequest: ServerAPIRequest {
     package var path: String { "/inApps/v1/transactions/\(PercentEncoding.encoded(id))" }
 
     /// - Returns: The signed transaction.
-    package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> [UInt8] {
+    package func answer(decoding body: [UInt8]) throws(UnreadableJSON) -> [UInt8] {
         let answer = try ServerAnswer(body)
         return try answer.text(answer.root["signedTransactionInfo"], "signedTransactionInfo")
     }
@@ -36,7 +36,7 @@ package struct StatusesRequest: ServerAPIRequest {
     }
 
     /// - Returns: In no particular order; empty if the account has no auto-renewable subscription.
-    package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> [Line] {
+    package func answer(decoding body: [UInt8]) throws(UnreadableJSON) -> [Line] {
         let answer = try ServerAnswer(body)
         guard let groups = answer.root["data"], groups.isArray else { throw .missing("data") }
         var lines: [Line] = []
@@ -78,7 +78,7 @@ package struct TransactionHistoryRequest: ServerAPIRequest {
         return "/inApps/v2/history/\(PercentEncoding.encoded(id))?sort=ASCENDING\(query)"
     }
 
-    package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> TransactionPage {
+    package func answer(decoding body: [UInt8]) throws(UnreadableJSON) -> TransactionPage {
         try TransactionPage(decoding: body)
     }
 }
@@ -102,7 +102,7 @@ package struct RefundHistoryRequest: ServerAPIRequest {
         return "/inApps/v2/refund/lookup/\(PercentEncoding.encoded(id))\(query)"
     }
 
-    package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> TransactionPage {
+    package func answer(decoding body: [UInt8]) throws(UnreadableJSON) -> TransactionPage {
         try TransactionPage(decoding: body)
     }
 }
@@ -123,7 +123,7 @@ package struct OrderLookupRequest: ServerAPIRequest {
         case invalid
     }
 
-    package func answer(decoding body: [UInt8]) throws(UnreadableServerAnswer) -> Answer {
+    package func answer(decoding body: [UInt8]) throws(UnreadableJSON) -> Answer {
         let answer = try ServerAnswer(body)
         switch answer.root["status"]?.int64 {
         case 0?:
@@ -142,7 +142,7 @@ package struct TransactionPage: Sendable, Hashable {
     package let revision: String
     package let hasMore: Bool
 
-    fileprivate init(decoding body: [UInt8]) throws(UnreadableServerAnswer) {
+    fileprivate init(decoding body: [UInt8]) throws(UnreadableJSON) {
         let answer = try ServerAnswer(body)
         signedTransactions = try answer.signedTransactions()
         guard let revision = answer.root["revision"]?.string else { throw .missing("revision") }
@@ -153,7 +153,7 @@ package struct TransactionPage: Sendable, Hashable {
 }
 
 extension ServerAnswer {
-    fileprivate func signedTransactions() throws(UnreadableServerAnswer) -> [[UInt8]] {
+    fileprivate func signedTransactions() throws(UnreadableJSON) -> [[UInt8]] {
         guard let rows = root["signedTransactions"], rows.isArray else { throw .missing("signedTransactions") }
         var signed: [[UInt8]] = []
         for row in rows.elements(atMost: Self.transactionsMax) { signed.append(try text(row, "signedTransactions")) }

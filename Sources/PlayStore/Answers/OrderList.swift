@@ -13,7 +13,7 @@ package struct OrderList: Sendable {
 
     package let orders: [Order]
 
-    package init(decoding body: [UInt8]) throws(UnreadablePlayAnswer) {
+    package init(decoding body: [UInt8]) throws(UnreadableJSON) {
         guard let root = try? JSONDocument(body).root, root.isObject else { throw .notAnObject }
         var fields = JSONFields(root)
         var orders: [Order] = []

@@ -15,10 +15,10 @@ package struct PurchaseContent: Sendable, Hashable {
     /// - Parameters:
     ///   - token: The token that was asked about. Answers do not contain it.
     ///   - answeredAt: Our clock.
-    /// - Throws: ``UnreadablePlayAnswer`` for a body that says nothing, such as one that was cut off. It is no fact.
+    /// - Throws: ``UnreadableJSON`` for a body that says nothing, such as one that was cut off. It is no fact.
     init(
         decoding answer: JSONValue, of resource: PlayResource, token: PurchaseToken, answeredAt: Instant
-    ) throws(UnreadablePlayAnswer) {
+    ) throws(UnreadableJSON) {
         guard answer.isObject else { throw .notAnObject }
         var fields = JSONFields(answer)
         switch resource {

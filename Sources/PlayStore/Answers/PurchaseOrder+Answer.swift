@@ -6,7 +6,7 @@ extension PurchaseOrder {
     ///
     /// - Parameter token: The token of the purchase whose order was asked about. If the answer names another one, that
     ///   counts.
-    init(_ fields: inout JSONFields, _ token: PurchaseToken) throws(UnreadablePlayAnswer) {
+    init(_ fields: inout JSONFields, _ token: PurchaseToken) throws(UnreadableJSON) {
         guard let orderId = fields.identifier("orderId") else { throw .missing("orderId") }
         guard let state = fields.name("state", without: "") else { throw .missing("state") }
         fields.note(state, of: .orderState)

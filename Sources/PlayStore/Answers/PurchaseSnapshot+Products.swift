@@ -3,7 +3,7 @@ import Subscriptions
 
 extension PurchaseSnapshot {
     /// Reads an answer of `purchases.productsv2`.
-    init(productV2 fields: inout JSONFields, _ token: PurchaseToken) throws(UnreadablePlayAnswer) {
+    init(productV2 fields: inout JSONFields, _ token: PurchaseToken) throws(UnreadableJSON) {
         guard var context = fields.object("purchaseStateContext") else { throw .missing("purchaseStateContext") }
         guard let state = context.name("purchaseState", without: "PURCHASE_STATE_") else {
             throw .missing("purchaseStateContext.purchaseState")

@@ -3,7 +3,7 @@ import Subscriptions
 
 extension PurchaseSnapshot {
     /// Reads an answer of `purchases.subscriptionsv2`.
-    init(subscriptionV2 fields: inout JSONFields, _ token: PurchaseToken) throws(UnreadablePlayAnswer) {
+    init(subscriptionV2 fields: inout JSONFields, _ token: PurchaseToken) throws(UnreadableJSON) {
         guard let state = fields.name("subscriptionState", without: "SUBSCRIPTION_STATE_") else {
             throw .missing("subscriptionState")
         }

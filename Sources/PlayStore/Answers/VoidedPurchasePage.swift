@@ -9,7 +9,7 @@ package struct VoidedPurchasePage: Sendable {
     /// Rows that could not be read.
     package let defects: [Defect]
 
-    package init(decoding body: [UInt8]) throws(UnreadablePlayAnswer) {
+    package init(decoding body: [UInt8]) throws(UnreadableJSON) {
         guard let root = try? JSONDocument(body).root, root.isObject else { throw .notAnObject }
         var fields = JSONFields(root)
         var rows: [VoidedPurchase] = []

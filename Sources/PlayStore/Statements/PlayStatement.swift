@@ -87,7 +87,7 @@ package struct PlayStatement: ProvenEvent {
     /// - Parameter answeredAt: When it was appended.
     package static func event(
         decoding body: [UInt8], source: EventSource, environment: Environment, answeredAt: Instant
-    ) throws(UnreadablePlayAnswer) -> Event {
+    ) throws(UnreadableJSON) -> Event {
         try StoredStatement(decoding: body).event(
             source: source, environment: environment, answeredAt: answeredAt, bodyDigest: Evidence(body).sha256)
     }
@@ -110,7 +110,7 @@ package struct PlayStatement: ProvenEvent {
         }
         evidence = Evidence(writer.bytes)
         bodyDigest = evidence.sha256
-        do throws(UnreadablePlayAnswer) {
+        do throws(UnreadableJSON) {
             event = try StoredStatement(decoding: writer.bytes).event(
                 source: source, environment: subject.environment, answeredAt: answeredAt, bodyDigest: bodyDigest)
         } catch {
@@ -124,7 +124,7 @@ package struct PlayStatement: ProvenEvent {
 
 /// Why an answer of Google is no fact.
 package enum PlayStatementRefusal: Error, Hashable, CustomStringConvertible {
-    case unreadable(UnreadablePlayAnswer)
+    case unreadable(UnreadableJSON)
     /// Neither the answer nor an earlier one says whether it is a test purchase.
     case environmentUnknown
 

@@ -24,8 +24,8 @@ package struct StoredStatement: Sendable {
     package let content: Content
     private let notices: [PurchaseFact]
 
-    /// - Throws: ``UnreadablePlayAnswer`` if the body is not one that ``PlayStatement`` wrote.
-    package init(decoding body: [UInt8]) throws(UnreadablePlayAnswer) {
+    /// - Throws: ``UnreadableJSON`` if the body is not one that ``PlayStatement`` wrote.
+    package init(decoding body: [UInt8]) throws(UnreadableJSON) {
         guard let root = try? JSONDocument(body).root, root.isObject else { throw .notAnObject }
         guard let name = root.string("packageName") else { throw .missing("packageName") }
         guard let token = root.string("purchaseToken").flatMap({ PurchaseToken($0) }) else {
@@ -52,7 +52,7 @@ package struct StoredStatement: Sendable {
     }
 
     /// What the statement says. See ``PurchaseContent``.
-    func purchases(answeredAt: Instant) throws(UnreadablePlayAnswer) -> PurchaseContent {
+    func purchases(answeredAt: Instant) throws(UnreadableJSON) -> PurchaseContent {
         var read: PurchaseContent
         switch content {
         case .answer(let resource, let answer):
@@ -81,7 +81,7 @@ package struct StoredStatement: Sendable {
     ///   - answeredAt: Our clock: the facts are true then.
     package func event(
         source: EventSource, environment: Environment?, answeredAt: Instant, bodyDigest: [UInt8]
-    ) throws(UnreadablePlayAnswer) -> Event {
+    ) throws(UnreadableJSON) -> Event {
         let read = try purchases(answeredAt: answeredAt)
         var event = Event(
             source: source, environment: read.environment ?? environment ?? .unknown, app: packageName,

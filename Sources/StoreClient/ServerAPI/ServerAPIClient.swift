@@ -123,7 +123,7 @@ private struct ServerAPICall<Request: ServerAPIRequest>: StoreCall {
                 }
             return .refused(refusal, kind)
         }
-        do throws(UnreadableServerAnswer) {
+        do throws(UnreadableJSON) {
             return .answered(try request.answer(decoding: response.body))
         } catch {
             return .unreadable(error.label)

@@ -207,7 +207,7 @@ package struct EventVerifier: Sendable {
 
     /// Checks an answer of the Google Play Developer API, which is not signed.
     private func checkGoogleStatement(_ body: [UInt8], _ stored: AuditedEvent, _ source: EventSource) -> Result {
-        do throws(UnreadablePlayAnswer) {
+        do throws(UnreadableJSON) {
             let event = try PlayStatement.event(
                 decoding: body, source: source, environment: stream.environment, answeredAt: stored.receivedAt)
             return checkUnsigned(event, stored)
