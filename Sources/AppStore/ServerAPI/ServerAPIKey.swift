@@ -55,16 +55,14 @@ package struct ServerAPIKey: Sendable {
     ///
     /// - Parameter claims: Writes the members of the payload.
     func signed(_ claims: (inout JSONWriter) -> Void) throws -> String {
-        let header = Self.segment { writer in
+        let header = { (writer: inout JSONWriter) in
             writer.member("alg", "ES256")
             writer.member("kid", keyId)
             writer.member("typ", "JWT")
         }
-        var text = header + [UInt8(ascii: ".")] + Self.segment(claims)
-        let signature = try privateKey.signature(for: text)
-        text.append(UInt8(ascii: "."))
-        Base64.append(Array(signature.rawRepresentation)[...], .url, to: &text)
-        return String(decoding: text, as: UTF8.self)
+        return try JSONWebToken.text(header: header, claims: claims) { signed in
+            Array(try privateKey.signature(for: signed).rawRepresentation)
+        }
     }
 
     /// An ECDSA signature of bytes with SHA-256, in DER.
@@ -74,14 +72,6 @@ package struct ServerAPIKey: Sendable {
 
     private static let secondsBack: Int64 = 60
     private static let secondsValid: Int64 = 300
-
-    private static func segment(_ write: (inout JSONWriter) -> Void) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.object(write)
-        var text: [UInt8] = []
-        Base64.append(writer.bytes[...], .url, to: &text)
-        return text
-    }
 }
 
 /// Two keys are different if their ids are.

@@ -5,22 +5,18 @@ import Encoding
 // head with the length of its first field, so that neither passes for the other.
 
 extension HeadKey {
-    /// Signs claims in compact form: header, claims and signature in base64url, with a full stop between them.
+    /// Signs claims as a ``JSONWebToken``.
     ///
     /// - Parameters:
     ///   - type: What the claims are, header `typ`: a verifier refuses other kinds of the same key by it.
     ///   - claims: Writes the members of the claims.
     package func jwt(type: String, _ claims: (inout JSONWriter) -> Void) throws -> String {
-        var header = JSONWriter()
-        header.object { writer in
+        let header = { (writer: inout JSONWriter) in
             writer.member("alg", "EdDSA")
             writer.member("typ", type)
             writer.member("kid", publicKey.keyId)
         }
-        var body = JSONWriter()
-        body.object(claims)
-        let signed = "\(Base64.text(header.bytes, .url)).\(Base64.text(body.bytes, .url))"
-        return "\(signed).\(Base64.text(Array(try signature(of: Array(signed.utf8))), .url))"
+        return try JSONWebToken.text(header: header, claims: claims) { try signature(of: $0) }
     }
 }
 

@@ -14,7 +14,8 @@ package struct CheckpointOrigin: Sendable, Hashable {
     }
 
     package var text: String {
-        "subledger/\(Self.encoded(installation))/\(Self.encoded(stream.app))/\(stream.environment.rawValue)"
+        let names = [installation, stream.app].map(PercentEncoding.encoded).joined(separator: "/")
+        return "subledger/\(names)/\(stream.environment.rawValue)"
     }
 
     /// - Returns: Nil if it is no origin of Subledger.
@@ -26,20 +27,6 @@ package struct CheckpointOrigin: Sendable, Hashable {
         self.init(installation: installation, stream: StreamKey(app: app, environment: environment))
         // There is one way to write an origin.
         guard self.text == text else { return nil }
-    }
-
-    private static func encoded(_ text: String) -> String {
-        var encoded = ""
-        for byte in text.utf8 {
-            switch byte {
-            case UInt8(ascii: "a")...UInt8(ascii: "z"), UInt8(ascii: "A")...UInt8(ascii: "Z"),
-                UInt8(ascii: "0")...UInt8(ascii: "9"), UInt8(ascii: "-"), UInt8(ascii: "."), UInt8(ascii: "_"),
-                UInt8(ascii: "~"):
-                encoded.unicodeScalars.append(Unicode.Scalar(byte))
-            default: encoded += "%" + Hex.text([byte]).uppercased()
-            }
-        }
-        return encoded
     }
 
     private static func decoded(_ text: Substring) -> String? {

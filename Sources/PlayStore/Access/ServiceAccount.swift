@@ -47,35 +47,24 @@ package struct ServiceAccount: Sendable {
     /// - Parameter now: Our clock.
     package func assertion(at now: Instant) throws -> String {
         let issued = now.milliseconds / 1000 - Self.secondsBack
-        var token = Self.segment { writer in
+        return try JSONWebToken.text { writer in
             writer.member("alg", "RS256")
             writer.member("typ", "JWT")
             writer.member("kid", keyId)
-        }
-        token.append(UInt8(ascii: "."))
-        token += Self.segment { writer in
+        } claims: { writer in
             writer.member("iss", email)
             writer.member("scope", AccessTokenRequest.scope)
             writer.member("aud", tokenURL)
             writer.member("iat", issued)
             writer.member("exp", issued + Self.secondsValid)
+        } signature: { signed in
+            let digest = SHA256.hash(data: signed)
+            return Array(try privateKey.signature(for: digest, padding: .insecurePKCS1v1_5).rawRepresentation)
         }
-        let signature = try privateKey.signature(for: SHA256.hash(data: token), padding: .insecurePKCS1v1_5)
-        token.append(UInt8(ascii: "."))
-        Base64.append(Array(signature.rawRepresentation)[...], .url, to: &token)
-        return String(decoding: token, as: UTF8.self)
     }
 
     private static let secondsBack: Int64 = 60
     private static let secondsValid: Int64 = 3000
-
-    private static func segment(_ write: (inout JSONWriter) -> Void) -> [UInt8] {
-        var writer = JSONWriter()
-        writer.object(write)
-        var text: [UInt8] = []
-        Base64.append(writer.bytes[...], .url, to: &text)
-        return text
-    }
 }
 
 /// Two accounts are equal if their addresses, key ids and token URLs are.
