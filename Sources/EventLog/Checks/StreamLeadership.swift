@@ -23,6 +23,11 @@ package struct StreamLeadership: Sendable {
         try await elector.lead(streams, for: work)
     }
 
+    /// Takes the lead of work that one process does for all streams, unless another one has it.
+    ///
+    /// - Returns: Whether this process leads now.
+    package func leads() async throws(ReadError) -> Bool { try await !lead([0]).isEmpty }
+
     /// Reports that this process is alive, and takes the lead of those of its streams that no process leads any more, for all
     /// work of the elector.
     package func keep() async throws(ReadError) {

@@ -161,10 +161,7 @@ package struct DeliveryAuditor: Sendable {
         if wasDelivered {
             logger.error(
                 "notification lost: Apple delivered it, and it was not in the log",
-                metadata: [
-                    "stream.app": "\(stream.app)", "stream.environment": "\(stream.environment.rawValue)",
-                    "event.position": "\(appended.position)",
-                ])
+                metadata: stream.metadata(["event.position": "\(appended.position)"]))
         }
         return .success(.fetched(receivedAt))
     }
@@ -173,12 +170,10 @@ package struct DeliveryAuditor: Sendable {
         let count = audit.count
         logger.log(
             level: count.lost > 0 ? .error : .info, "deliveries audited",
-            metadata: [
-                "stream.app": "\(audit.stream.app)", "stream.environment": "\(audit.stream.environment.rawValue)",
+            metadata: audit.stream.metadata([
                 "day": "\(audit.day.text)", "made": "\(count.made)", "arrived": "\(count.arrived)",
                 "fetched": "\(count.fetched)", "refused": "\(count.refused)", "lost": "\(count.lost)",
-                "before": "\(count.before)",
-                "only_in_log": "\(audit.onlyInLog)",
-            ])
+                "before": "\(count.before)", "only_in_log": "\(audit.onlyInLog)",
+            ]))
     }
 }

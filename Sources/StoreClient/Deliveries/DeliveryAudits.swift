@@ -55,7 +55,7 @@ package final class DeliveryAudits: Sendable {
     /// - Returns: Those that were made. Others are still due.
     /// - Throws: ``ReadError`` if the database is unavailable.
     package func round(at now: Instant) async throws -> [DeliveryAudit] {
-        guard !apps.isEmpty, try await leadership.lead([Self.everyStream]).contains(Self.everyStream) else {
+        guard !apps.isEmpty, try await leadership.leads() else {
             // The leader reports them.
             open.record(0)
             return []
@@ -105,10 +105,7 @@ package final class DeliveryAudits: Sendable {
         guard !Task.isCancelled, failed.withLock({ $0[stream, default: []].insert(day).inserted }) else { return }
         logger.warning(
             "deliveries of a day not audited yet",
-            metadata: [
-                "stream.app": "\(stream.app)", "stream.environment": "\(stream.environment.rawValue)",
-                "day": "\(day.text)", "error": "\(problem)",
-            ])
+            metadata: stream.metadata(["day": "\(day.text)", "error": "\(problem)"]))
     }
 
     /// - Returns: False if the day is still due.
@@ -126,17 +123,11 @@ package final class DeliveryAudits: Sendable {
             held.withLock { $0[stream, default: [:]][day] = now.advanced(by: Limits.auditRefusedPause) }
             logger.warning(
                 "deliveries not audited",
-                metadata: [
-                    "stream.app": "\(app.bundleId)", "stream.environment": "\(host.rawValue)", "day": "\(day.text)",
-                    "error": "the App Store refuses the question",
-                ])
+                metadata: stream.metadata(["day": "\(day.text)", "error": "the App Store refuses the question"]))
             return true
         case .keyRejected, .unavailable: return false
         }
     }
-
-    /// One process audits all streams.
-    private static let everyStream: Int32 = 0
 }
 
 extension AuditDay {

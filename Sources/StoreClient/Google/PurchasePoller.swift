@@ -157,7 +157,7 @@ package final class PurchasePoller: Sendable {
     }
 
     private func leads() async throws(ReadError) -> Bool {
-        guard try await leadership.lead([Self.everyApp]).contains(Self.everyApp) else {
+        guard try await leadership.leads() else {
             // The leader reports what fails.
             parts.keep([])
             intake.parts.keep([])
@@ -256,7 +256,4 @@ package final class PurchasePoller: Sendable {
         holds.hold(Hold(app: app.packageName, isScheduled: true), until: end)
         if rank != .scheduled { holds.hold(Hold(app: app.packageName, isScheduled: false), until: end) }
     }
-
-    /// One process asks about all apps.
-    private static let everyApp: Int32 = 0
 }

@@ -86,7 +86,7 @@ package struct VoidAudits: Sendable {
     /// - Returns: Those with the list that were made. Others are still due.
     /// - Throws: ``ReadError``, ``AppendError`` if the database is unavailable.
     package func round(at now: Instant) async throws -> [VoidLog.Audit] {
-        guard !apps.isEmpty, try await leadership.lead([Self.everyApp]).contains(Self.everyApp) else {
+        guard !apps.isEmpty, try await leadership.leads() else {
             // The leader reports them.
             age.record(0)
             open.record(0)
@@ -242,7 +242,4 @@ package struct VoidAudits: Sendable {
         default: return .failure(NotKnown(outcome: .unavailable))
         }
     }
-
-    /// One process compares all apps.
-    private static let everyApp: Int32 = 0
 }

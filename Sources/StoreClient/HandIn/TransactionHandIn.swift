@@ -103,10 +103,7 @@ package struct TransactionHandIn: HandInSource {
         let answer = try await ledger.keep(
             verified, receivedAt: receivedAt, to: customer, basis: basis,
             noting: { metrics.note(isNews: $0) })
-        var metadata: Logger.Metadata = [
-            "stream.app": "\(answer.stream.app)", "stream.environment": "\(answer.stream.environment.rawValue)",
-            "device.statements": "\(verified.count)",
-        ]
+        var metadata = answer.stream.metadata(["device.statements": "\(verified.count)"])
         if let position = answer.position { metadata["event.position"] = "\(position)" }
         logger.info("signed data of a device accepted", metadata: metadata)
         return answer

@@ -186,12 +186,7 @@ package struct Checker: Sendable {
     private func missing(_ question: Question) async throws -> Outcome {
         let failures = try await queue.failuresInRow(of: question.id, in: question.stream.id)
         if failures + 1 == Limits.missingAlarm {
-            logger.error(
-                "subscription not known to the App Store",
-                metadata: [
-                    "stream.app": "\(question.stream.key.app)",
-                    "stream.environment": "\(question.stream.key.environment.rawValue)",
-                ])
+            logger.error("subscription not known to the App Store", metadata: question.stream.key.metadata())
         }
         return try await fail(.notFound, question, shortestPause: Limits.missingPause)
     }
@@ -345,11 +340,7 @@ package struct Checker: Sendable {
     }
 
     private func log(_ record: CheckRecord, _ question: Question) {
-        var metadata: Logger.Metadata = [
-            "stream.app": "\(question.stream.key.app)",
-            "stream.environment": "\(question.stream.key.environment.rawValue)",
-            "check.result": "\(record.result.label)",
-        ]
+        var metadata = question.stream.key.metadata(["check.result": "\(record.result.label)"])
         if let status = record.status { metadata["check.status"] = "\(status)" }
         if let position = record.result.position { metadata["event.position"] = "\(position)" }
         let level: Logger.Level =

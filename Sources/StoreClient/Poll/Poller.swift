@@ -256,11 +256,6 @@ package final class Poller: Sendable {
         try await queue.claim(ids, in: stream.id, until: now.advanced(by: Limits.brokenCheckPause))
         var detail = "\(error)"
         if case .damaged(let problem) = error as? ReadError { detail = problem }
-        logger.error(
-            "check failed",
-            metadata: [
-                "stream.app": "\(stream.key.app)", "stream.environment": "\(stream.key.environment.rawValue)",
-                "error": "\(detail)",
-            ])
+        logger.error("check failed", metadata: stream.key.metadata(["error": "\(detail)"]))
     }
 }

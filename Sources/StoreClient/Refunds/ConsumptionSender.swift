@@ -75,9 +75,7 @@ package final class ConsumptionSender: Sendable {
     ///
     /// - Returns: The number of answers that were sent, whatever came of them.
     package func round(at now: Instant) async throws(ReadError) -> Int {
-        guard !places.isEmpty, try await leadership.lead([Self.everyStream]).contains(Self.everyStream) else {
-            return 0
-        }
+        guard !places.isEmpty, try await leadership.leads() else { return 0 }
         var sent = 0
         for (stream, place) in places {
             do throws(ReadError) {
@@ -97,7 +95,7 @@ package final class ConsumptionSender: Sendable {
         let late = try await log.giveUpLate(in: stream, at: now)
         if late > 0 {
             metrics.note(.late, of: stream.app, count: late)
-            logger.warning("answers to refund requests too late", metadata: Self.metadata(stream, ["count": "\(late)"]))
+            logger.warning("answers to refund requests too late", metadata: stream.metadata(["count": "\(late)"]))
         }
         let (due, unreadable) = try await log.due(in: stream, at: now, limit: Limits.consumptionAnswersMax)
         note(unreadable: unreadable, in: stream)
@@ -133,7 +131,7 @@ package final class ConsumptionSender: Sendable {
         guard isNew else { return }
         logger.warning(
             "refund requests cannot be read; the others are answered",
-            metadata: Self.metadata(stream, ["count": "\(count)"]))
+            metadata: stream.metadata(["count": "\(count)"]))
     }
 
     // MARK: One answer
@@ -231,18 +229,8 @@ package final class ConsumptionSender: Sendable {
         metrics.note(state, of: request.stream.app)
         logger.log(
             level: state == .refused ? .warning : .info, state.logMessage,
-            metadata: Self.metadata(request.stream, problem.map { ["problem": "\($0)"] } ?? [:]))
+            metadata: request.stream.metadata(problem.map { ["problem": "\($0)"] } ?? [:]))
     }
-
-    private static func metadata(_ stream: StreamKey, _ more: Logger.Metadata) -> Logger.Metadata {
-        var metadata = more
-        metadata["stream.app"] = "\(stream.app)"
-        metadata["stream.environment"] = "\(stream.environment.rawValue)"
-        return metadata
-    }
-
-    /// One process sends for all streams.
-    private static let everyStream: Int32 = 0
 }
 
 extension RefundRequest.Answer.State {

@@ -73,7 +73,7 @@ package final class HistoryBackfills: Sendable {
         var read = 0
         // A stream with many events does not hold up the others.
         while !open.isEmpty, !Task.isCancelled {
-            guard try await leadership.lead([Self.everyStream]).contains(Self.everyStream) else {
+            guard try await leadership.leads() else {
                 parts.keep([])
                 break
             }
@@ -115,10 +115,7 @@ package final class HistoryBackfills: Sendable {
         if read > 0 {
             logger.info(
                 "histories read",
-                metadata: [
-                    "stream.app": "\(stream.app)", "stream.environment": "\(stream.environment.rawValue)",
-                    "event.position": "\(batch.last)", "accounts": "\(read)",
-                ])
+                metadata: stream.metadata(["event.position": "\(batch.last)", "accounts": "\(read)"]))
         }
         return (read, batch.hasMore)
     }
@@ -160,10 +157,7 @@ package final class HistoryBackfills: Sendable {
         if isNew || isGivenUp {
             logger.warning(
                 isGivenUp ? "histories given up: the App Store does not answer about them" : "histories not read yet",
-                metadata: [
-                    "stream.app": "\(stream.app)", "stream.environment": "\(stream.environment.rawValue)",
-                    "accounts": "\(result.open.count)",
-                ])
+                metadata: stream.metadata(["accounts": "\(result.open.count)"]))
         }
         if isGivenUp { for _ in result.open { metrics.note(.unavailable, of: app.bundleId) } }
         return isGivenUp
@@ -236,14 +230,7 @@ package final class HistoryBackfills: Sendable {
     /// Notes an account that cannot be read. A later event about it leads to another attempt.
     private func note(_ result: BackfillMetrics.Result, _ app: App, _ environment: Environment) {
         metrics.note(result, of: app.bundleId)
-        logger.notice(
-            "history not read",
-            metadata: [
-                "stream.app": "\(app.bundleId)", "stream.environment": "\(environment.rawValue)",
-                "result": "\(result.rawValue)",
-            ])
+        let stream = StreamKey(app: app.bundleId, environment: environment)
+        logger.notice("history not read", metadata: stream.metadata(["result": "\(result.rawValue)"]))
     }
-
-    /// One process reads for all streams.
-    private static let everyStream: Int32 = 0
 }
