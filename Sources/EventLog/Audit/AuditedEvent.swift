@@ -59,7 +59,6 @@ package struct AuditedEvent: Sendable {
     /// Value of the hash chain up to this event, as stored.
     package let chain: [UInt8]
 
-    package var hasBody: Bool { storedBody != nil }
     /// Whether nothing can be said of the body, since its archive file cannot be read.
     package var isUnread: Bool {
         guard storedBody == nil else { return false }

@@ -9,8 +9,6 @@ package struct TableSize: Sendable, Hashable {
     package let bytes: Int64
     package let indexBytes: Int64
 
-    package var totalBytes: Int64 { bytes + indexBytes }
-
     /// All tables of the schema that are not empty, the largest first, and the number of events.
     ///
     /// - Parameter connection: Any role may ask.
