@@ -313,38 +313,29 @@ struct PurchaseAsker: Sendable {
         _ refusal: PlayRefusal, _ question: Question, _ pending: [PurchaseQueue.StoredNotification]
     ) async throws -> Outcome {
         let claim = question.claim
-        let now = clock.date()
-        switch refusal.kind {
-        case .notFound:
-            var record = PurchaseRecord(askedAt: now, result: .notFound)
-            record.status = Int32(clamping: refusal.httpStatus)
+        // Unless it is one of these, the token is of another app, or of nothing. It will not become one of the app.
+        let result: PurchaseResult = refusal.kind == .notFound ? .notFound : refusal.kind == .gone ? .gone : .refused
+        var record = PurchaseRecord(askedAt: clock.date(), result: result)
+        record.status = Int32(clamping: refusal.httpStatus)
+        guard result != .notFound else {
             record.failures = claim.failures + 1
             if Int(claim.failures) < Limits.unknownPurchasePauses.count {
                 let pause = Limits.unknownPurchasePauses[Int(claim.failures)]
-                record.next = PurchaseRecord.Next(at: now.advanced(by: pause), rank: .again)
+                record.next = PurchaseRecord.Next(at: record.askedAt.advanced(by: pause), rank: .again)
             }
-            return try await end(claim, record)
-        case .gone:
-            var record = PurchaseRecord(askedAt: now, result: .gone)
-            record.status = Int32(clamping: refusal.httpStatus)
-            record.isMet = true
-            record.acknowledgement = .notNeeded
-            record.settledCustomerIds = claim.customerIds
-            // Without a known stream there is nothing that it could end.
-            if let statement = try? PlayStatement.gone(about: question.subject, answeredAt: now) {
-                _ = try await news.append(statement, receivedAt: now, after: claim.answerPosition)
-            }
-            try await queue.remove(pending, of: claim)
-            return try await end(claim, record)
-        default:
-            // The token is of another app, or of nothing. It will not become one of the app.
-            var record = PurchaseRecord(askedAt: now, result: .refused)
-            record.status = Int32(clamping: refusal.httpStatus)
-            record.isMet = true
-            record.acknowledgement = .notNeeded
-            record.settledCustomerIds = claim.customerIds
             return try await end(claim, record)
         }
+        record.isMet = true
+        record.acknowledgement = .notNeeded
+        record.settledCustomerIds = claim.customerIds
+        if result == .gone {
+            // Without a known stream there is nothing that it could end.
+            if let statement = try? PlayStatement.gone(about: question.subject, answeredAt: record.askedAt) {
+                _ = try await news.append(statement, receivedAt: record.askedAt, after: claim.answerPosition)
+            }
+            try await queue.remove(pending, of: claim)
+        }
+        return try await end(claim, record)
     }
 
     /// Records that the account cannot ask: the next question about the app would fail as well.
