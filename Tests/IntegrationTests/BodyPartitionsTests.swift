@@ -82,6 +82,46 @@ struct BodyPartitionsTests {
         }
     }
 
+    @Test("whoever sees an event sees its body, also while the partition of the body is made")
+    func seen() async throws {
+        try await SimulatedLog.with { log in
+            let months = 60
+            async let appended: Void = {
+                for month in 0..<months {
+                    let (year, number) = (2040 + month / 12, month % 12 + 1)
+                    let date = "\(year)-\(number < 10 ? "0" : "")\(number)-15T12:00:00.000Z"
+                    _ = try await Self.append(month, at: date, log)
+                }
+            }()
+            let connection = try await TestCluster.connect(log.database.with(role: "subledger_poller"))
+            var (last, lost) = (Int64(0), [Int64]())
+            let deadline = ContinuousClock.now + .seconds(120)
+            while last < months, ContinuousClock.now < deadline {
+                let rows = try await connection.transaction(
+                    [Step(Self.events, [Parameter(last)])], isolation: .readSnapshot, deadline: deadline)[0]
+                for row in rows {
+                    last = try row.value(at: 0)
+                    if try row.value(at: 1) { lost.append(last) }
+                }
+            }
+            await connection.close()
+            try await appended
+
+            #expect(last == months && lost == [])
+        }
+    }
+
+    /// The events after a position, and whether the body of each is missing.
+    private static let events = Statement(
+        "test_events_and_bodies",
+        """
+        select event.position, stored.body is null
+        from subledger.event
+        left join \(BodyPartitions.bodyOfEvent) on true
+        where event.position > $1
+        order by event.position
+        """)
+
     @Test("partitions that cannot be made are reported once, and once when they can be made again")
     func stuck() async throws {
         try await SimulatedLog.with { log in

@@ -49,7 +49,7 @@ extension PurchaseQueue {
         after intake: Intake
     ) async throws(ReadError) -> (notifications: [StoredNotification], through: Int64) {
         let last = min(intake.head, intake.position + Limits.scannedEventsMax)
-        return try await pool.read(
+        return try await pool.readBodies(
             PurchaseStatements.notifications,
             [
                 Parameter(intake.streamId), Parameter(intake.position), Parameter(last),
@@ -88,7 +88,7 @@ extension PurchaseQueue {
 
     /// The notifications about a purchase that say more than an answer does, and that no event in its stream states yet.
     package func pendingNotifications(of claim: ClaimedPurchase) async throws(ReadError) -> [StoredNotification] {
-        try await pool.read(
+        try await pool.readBodies(
             PurchaseStatements.pendingNotifications, [Parameter(claim.app), Parameter(claim.purchaseToken)],
             within: Limits.readWaitMax
         ) { (rows) throws(PostgresError) -> [StoredNotification] in

@@ -28,10 +28,11 @@ extension LogReader {
         at position: Int64, in stream: StreamKey
     ) async throws(ReadError) -> (bytes: [UInt8], subscriptions: Set<String>)? {
         do {
-            let rows = try await pool.query(
+            let rows = try await pool.readBodies(
                 ReceiptStatements.body,
                 [Parameter(stream.app), Parameter(stream.environment.rawValue), Parameter(position)],
-                deadline: .now + Limits.readWaitMax)
+                within: Limits.readWaitMax
+            ) { $0 }
             guard let row = rows.first else { return nil }
             let facts = try EventFacts(json: try JSONDocument(try row.value(JSONB.self, at: 1).utf8).root)
             var bytes: [UInt8]? = try row.optional(at: 0)

@@ -26,6 +26,25 @@ extension PostgresPool {
         }
     }
 
+    /// Like ``read(_:_:within:_:)``, for statements that read bodies. Otherwise one that is planned while a partition is made
+    /// sees an event that is appended then, and not its body.
+    package nonisolated func readBodies<Value>(
+        _ statement: Statement, _ parameters: [Parameter], within limit: Duration,
+        _ read: (RowSet) throws(PostgresError) -> Value
+    ) async throws(ReadError) -> Value {
+        do throws(PostgresError) {
+            let deadline = ContinuousClock.now + limit
+            let results = try await withConnection(deadline: deadline) {
+                (connection) async throws(PostgresError) -> [RowSet] in
+                try await connection.transaction(
+                    [Step(statement, parameters)], isolation: .readSnapshot, deadline: deadline)
+            }
+            return try read(results[0])
+        } catch {
+            throw ReadError(error)
+        }
+    }
+
     /// Runs the body with a connection within a limit. See ``PostgresPool/withConnection(deadline:_:)``.
     package nonisolated func using<Value: Sendable>(
         within limit: Duration, _ body: @Sendable (PostgresConnection) async throws(PostgresError) -> Value

@@ -19,7 +19,7 @@ struct EventFeed: MessageSource {
     static let pushed = EventSource.allCases.filter(\.isPushed).map(\.rawValue)
 
     func page(after number: Int64, limit: Int) async throws(ReadError) -> MessagePage {
-        let found = try await pool.read(
+        let found = try await pool.readBodies(
             Statements.page,
             [Parameter(streamId), Parameter(number), Parameter(Int64(limit)), .array(Self.pushed)],
             within: Limits.databaseWaitMax

@@ -1,8 +1,19 @@
 extension PostgresConnection {
     private enum Statements {
         static let begin = Statement("postgres_begin", "begin isolation level read committed")
+        static let beginReading = Statement(
+            "postgres_begin_reading", "begin isolation level repeatable read read only")
         static let commit = Statement("postgres_commit", "commit")
         static let rollback = Statement("postgres_rollback", "rollback")
+    }
+
+    /// Isolation of a transaction.
+    package enum Isolation: Sendable {
+        /// Each step sees what is committed when it begins.
+        case readCommitted
+        /// All steps see what is committed when the first one begins, and only read. Their plans are made or checked
+        /// after that, so what they see of a table has no partition that a plan does not know.
+        case readSnapshot
     }
 
     /// Runs the steps as one transaction, including begin and commit, in one round trip.
@@ -16,10 +27,11 @@ extension PostgresConnection {
     ///   ``PostgresError/Kind/unavailable`` or ``PostgresError/Kind/deadlineExceeded`` when nothing was sent.
     /// - Precondition: No transaction is open.
     package func transaction(
-        _ steps: [Step], deadline: ContinuousClock.Instant
+        _ steps: [Step], isolation: Isolation = .readCommitted, deadline: ContinuousClock.Instant
     ) throws(PostgresError) -> [RowSet] {
         precondition(condition != .inTransaction, "a transaction is already open")
-        let all = [Step(Statements.begin)] + steps + [Step(Statements.commit)]
+        let begin = isolation == .readCommitted ? Statements.begin : Statements.beginReading
+        let all = [Step(begin)] + steps + [Step(Statements.commit)]
         let batch = try perform(deadline: deadline, verdict: .outcomeUnknown) { session throws(PostgresError) in
             try session.run(all, deadline: deadline)
         }
