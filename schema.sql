@@ -1017,6 +1017,7 @@ create table subledger.subscription (
   last_ends_at             timestamptz,
   last_paid_end            timestamptz,
   part_of                  text,
+  commitment_ends_at       timestamptz,
   constraint subscription_pkey primary key (stream_id, original_transaction_id),
   constraint subscription_last_cause_check check (last_cause in ('paid', 'grace', 'refunded')),
   constraint subscription_last_payer_state_check check (last_payer_state in ('paying', 'trial', 'grace', 'family', 'assigned')),
@@ -1037,6 +1038,9 @@ comment on column subledger.subscription.product_id is 'Product of the most rece
 comment on column subledger.subscription.auto_renew is
   'Whether auto-renewal is on, as last reported; false for a commitment that is not renewed, although its months are '
   'charged until it ends. Null if never reported. Never decides access';
+comment on column subledger.subscription.commitment_ends_at is
+  'When the subscription ends with a commitment that is not renewed, and of which months are still charged after '
+  'last_ends_at; infinity if the store does not state it, null without such a commitment';
 comment on column subledger.subscription.auto_renew_product_id is 'Product of the next renewal, as last reported';
 comment on column subledger.subscription.in_billing_retry is
   'Whether the store is retrying a failed renewal, as last reported';
@@ -1464,7 +1468,8 @@ select
   subscription.access_ends_at,
   subscription.auto_renew,
   subscription.auto_renew_product_id,
-  subscription.position
+  subscription.position,
+  subscription.commitment_ends_at
 from subledger.subscription
 join subledger.stream using (stream_id)
 where subscription.part_of is null;
@@ -6036,7 +6041,11 @@ select
   subscription.stream_id,
   subscription.last_product_id as product_id,
   subscription.last_payer_state as payer_state,
-  case subscription.auto_renew when true then 'on' when false then 'off' else 'unknown' end as auto_renew,
+  case
+    when subscription.auto_renew or subscription.commitment_ends_at is not null then 'on'
+    when not subscription.auto_renew then 'off'
+    else 'unknown'
+  end as auto_renew,
   subscription.last_ends_at as ends_at,
   subscription.auto_renew_product_id,
   coalesce(subscription.renewal_currency, transaction.currency) as currency,
@@ -6056,7 +6065,11 @@ select
   transaction.offer_type,
   analyst.offer_identifier(
     transaction.offer_identifier, transaction.promotional_offer_id, transaction.offer_code_ref_name
-  ) as offer_identifier
+  ) as offer_identifier,
+  case
+    when not subscription.auto_renew
+      then nullif(coalesce(subscription.commitment_ends_at, subscription.last_ends_at), 'infinity')
+  end as will_end_at
 from subledger.subscription
 join subledger.stream using (stream_id)
 left join analyst.plans
@@ -6074,7 +6087,8 @@ comment on view analyst.renewal_outlook_detail is
 comment on column analyst.renewal_outlook_detail.month is 'First day of the month of ends_at, UTC';
 comment on column analyst.renewal_outlook_detail.product_id is 'Product of its last period';
 comment on column analyst.renewal_outlook_detail.payer_state is 'paying, trial or grace';
-comment on column analyst.renewal_outlook_detail.auto_renew is 'on, off or unknown, as last reported';
+comment on column analyst.renewal_outlook_detail.auto_renew is
+  'on, off or unknown, as last reported; on while months of a commitment that is not renewed are charged';
 comment on column analyst.renewal_outlook_detail.ends_at is
   'End of its last period, when it is due to renew; for grace, when access ends if it is not charged';
 comment on column analyst.renewal_outlook_detail.auto_renew_product_id is
@@ -6085,6 +6099,9 @@ comment on column analyst.renewal_outlook_detail.price is
 comment on column analyst.renewal_outlook_detail.transaction_id is 'Transaction of its last period';
 comment on column analyst.renewal_outlook_detail.offer_type is 'Of that transaction, see transactions';
 comment on column analyst.renewal_outlook_detail.offer_identifier is 'Of that transaction, see transactions';
+comment on column analyst.renewal_outlook_detail.will_end_at is
+  'When the subscription ends because renewal is off: with its last period, or with the commitment whose months are '
+  'charged until then; null if it renews, and if the end of the commitment is unknown';
 
 create or replace view analyst.renewal_outlook as
 select
@@ -6112,7 +6129,8 @@ comment on view analyst.renewal_outlook is
 comment on column analyst.renewal_outlook.month is 'First day of the month in which the last period ends, UTC';
 comment on column analyst.renewal_outlook.product_id is 'Product of the last period';
 comment on column analyst.renewal_outlook.payer_state is 'paying, trial or grace';
-comment on column analyst.renewal_outlook.auto_renew is 'on, off or unknown, as last reported';
+comment on column analyst.renewal_outlook.auto_renew is
+  'on, off or unknown, as last reported; on while months of a commitment that is not renewed are charged';
 comment on column analyst.renewal_outlook.subscriptions is 'Number of subscriptions';
 comment on column analyst.renewal_outlook.amount is
   'Sum of the prices of their next renewals, in the currency unit; expected only where auto_renew is on';

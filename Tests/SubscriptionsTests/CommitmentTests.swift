@@ -149,10 +149,38 @@ struct CommitmentTests {
 
         #expect(subscription.status(at: day("2026-10-06")) == .activeWillEnd)
         #expect(subscription.nextCheck(after: day("2026-10-05"), policy: .standard)?.reason == .renewal)
+        #expect(subscription.nextChange(after: day("2026-10-06"))?.renews == true)
+        #expect(subscription.plannedEnd(at: day("2026-10-06")) == nil)
+        #expect(subscription.commitmentEnd(after: day("2026-11-01")) == .latest)
         #expect(subscription.lastReportingPeriod?.churnReason == .inferred(.unknown))
     }
 
-    @Test("is explained as not renewed, with its end")
+    @Test(
+        "that is cancelled is charged at the end of the month, and ends with its last one",
+        arguments: Arrival.allCases)
+    func lastMonth(_ arrival: Arrival) throws {
+        let last = Self.told(
+            "2027-09-01", [Self.month(9, "2027-09-01", "2027-10-01")], [Self.renewal("2027-09-01", commitment: "0")])
+        let subscription = Subscription(arriving: arrival.arrange([Self.bought, Self.cancelled, last]))
+
+        let before = try #require(subscription.nextChange(after: day("2026-10-04")))
+        #expect(before.renews)
+        #expect(subscription.plannedEnd(at: day("2026-10-04")) == nil)
+        let charged = try #require(subscription.nextChange(after: day("2026-10-05")))
+        #expect(charged.at == day("2026-11-01"))
+        #expect(charged.to == .expired)
+        #expect(charged.renews)
+        #expect(subscription.plannedEnd(at: day("2026-10-05")) == day("2027-10-01"))
+        #expect(subscription.commitmentEnd(after: day("2026-11-01")) == day("2027-10-01"))
+        let end = try #require(subscription.nextChange(after: day("2027-09-02")))
+        #expect(end.at == day("2027-10-01"))
+        #expect(!end.renews)
+        #expect(subscription.plannedEnd(at: day("2027-09-02")) == day("2027-10-01"))
+        #expect(subscription.commitmentEnd(after: day("2027-10-01")) == nil)
+        #expect(subscription.plannedEnd(at: day("2027-10-01")) == nil)
+    }
+
+    @Test("is explained as renewed by its months, with its end")
     func explanation() {
         let explained = ExplainedCustomers(
             [SubscriptionFacts(arriving: [Self.bought, Self.cancelled])],
@@ -162,7 +190,7 @@ struct CommitmentTests {
 
         #expect(
             explanation.couldChange.map(\.text) == [
-                "Access ends, unless the store charges the next month of the commitment, which is not renewed, until "
+                "Renews; access ends if it is not renewed, and at the latest with the commitment on "
                     + "1 Oct 2027 00:00:00 UTC"
             ])
         let history = explained.lines(of: customer).flatMap { $0.chronicle(through: .latest) }

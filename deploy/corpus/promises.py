@@ -17,6 +17,7 @@ FIGURES = {
     "changes": "select from_product_id, to_product_id, direction from analyst.plan_changes_detail where app = :app"
     " order by at, 1, 2",
     "retries": "select outcome from analyst.billing_retries_detail where app = :app order by due_at",
+    "outlook": "select auto_renew, price from analyst.renewal_outlook_detail where app = :app order by ends_at",
 }
 
 

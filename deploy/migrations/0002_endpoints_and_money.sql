@@ -190,6 +190,7 @@ create index google_purchase_unanswered_idx on subledger.google_purchase (app, d
 
 alter table subledger.subscription drop constraint subscription_last_payer_state_check;
 alter table subledger.subscription
+  add column commitment_ends_at timestamptz,
   add constraint subscription_last_payer_state_check
     check (last_payer_state in ('paying', 'trial', 'grace', 'family', 'assigned'));
 

@@ -42,6 +42,7 @@ private struct Aspects {
             ("next, without another event", next.map { "\($0.to.words) from \($0.at.longText) on" }),
             ("access until", subscription.accessEnd(at: instant).map(\.longText)),
             ("renewal", subscription.isRenewing(at: instant).map { $0 ? "on" : "off" }),
+            ("will end", subscription.plannedEnd(at: instant).map(\.longText)),
             ("next product", renewal.autoRenewProductId),
             (
                 "next price",

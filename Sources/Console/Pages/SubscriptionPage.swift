@@ -153,9 +153,7 @@ package struct SubscriptionPage: ConsolePage {
             return
         }
         let isOpen = change.at > frame.now
-        let ends = [.expired, .retry, .hold].contains(change.to) && shown.accessEnd(at: at) == change.at
-        // In grace, the renewal has failed.
-        guard isOpen, ends, shown.status(at: at) == .active, shown.isRenewing(at: change.at) == true else {
+        guard isOpen, change.renews else {
             html.text("Next: on ")
             if isOpen { html.time(change.at, from: frame.now) } else { html.time(change.at) }
             html.text(": \(change.to.words)\(isOpen ? ", if nothing new is reported before" : "").")
@@ -167,6 +165,10 @@ package struct SubscriptionPage: ConsolePage {
         if let price = renewal.nextPrice { html.text(" for \(price.words)") }
         if renewal.priceIncreaseStatus == 0 { html.text(" if the customer consents to the price increase") }
         html.text("; access ends if it is not renewed.")
+        guard let end = shown.plannedEnd(at: at) else { return }
+        html.text(" The commitment is not renewed and ends on ")
+        html.time(end, from: frame.now)
+        html.text(".")
     }
 
     private func writeExplanations(_ frame: PageFrame, to html: inout HTMLWriter) {

@@ -204,7 +204,7 @@ enum ProjectionStatements {
           stream_id, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
           expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
           price_increase_status, last_transaction_id, last_cause, last_product_id, last_payer_state, first_start,
-          last_churn_reason, last_reason_stated, last_ends_at, last_paid_end, part_of
+          last_churn_reason, last_reason_stated, last_ends_at, last_paid_end, part_of, commitment_ends_at
         )
         from stdin (format binary)
         """)
@@ -218,7 +218,7 @@ enum ProjectionStatements {
           stream_id, original_transaction_id, product_id, auto_renew, auto_renew_product_id, in_billing_retry,
           expiration_intent, access_ends_at, position, facts, renewal_date, renewal_price, renewal_currency,
           price_increase_status, last_transaction_id, last_cause, last_product_id, last_payer_state, first_start,
-          last_churn_reason, last_reason_stated, last_ends_at, last_paid_end, part_of
+          last_churn_reason, last_reason_stated, last_ends_at, last_paid_end, part_of, commitment_ends_at
         )
         select unnest($1::integer[]), unnest($2::text[]), unnest($3::text[]), unnest($4::boolean[]), unnest($5::text[]),
           unnest($6::boolean[]), unnest($7::integer[]), unnest($8::timestamptz[]), unnest($9::bigint[]),
@@ -226,7 +226,7 @@ enum ProjectionStatements {
           unnest($14::integer[]), unnest($15::text[]), unnest($16::text[]), unnest($17::text[]),
           unnest($18::text[]), unnest($19::timestamptz[]), unnest($20::text[]),
           unnest($21::boolean[]), unnest($22::timestamptz[]),
-          unnest($23::timestamptz[]), unnest($24::text[])
+          unnest($23::timestamptz[]), unnest($24::text[]), unnest($25::timestamptz[])
         on conflict (stream_id, original_transaction_id) do update
         set product_id = excluded.product_id,
           auto_renew = excluded.auto_renew,
@@ -249,7 +249,8 @@ enum ProjectionStatements {
           last_reason_stated = excluded.last_reason_stated,
           last_ends_at = excluded.last_ends_at,
           last_paid_end = excluded.last_paid_end,
-          part_of = excluded.part_of
+          part_of = excluded.part_of,
+          commitment_ends_at = excluded.commitment_ends_at
         """)
 
     static let deleteAllTransactions = Statement(

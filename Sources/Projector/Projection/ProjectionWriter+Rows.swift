@@ -10,6 +10,7 @@ struct SubscriptionHead {
     /// The most recent renewal info.
     let renewal: RenewalInfo
     let isRenewing: Bool?
+    let commitmentEndsAt: Timestamptz?
     let accessEndsAt: Timestamptz?
     let last: Subscription.LastReportingPeriod?
     let position: Int64
@@ -25,6 +26,8 @@ struct SubscriptionHead {
         isRenewing = subscription.isRenewing(at: .latest)
         accessEndsAt = subscription.access.lazy.map(\.end).max().map { Timestamptz(end: $0) }
         last = subscription.lastReportingPeriod
+        let commitmentEnd = last.flatMap { subscription.commitmentEnd(after: $0.period.end) }
+        commitmentEndsAt = commitmentEnd.map { Timestamptz(end: $0) }
         position = state.position
         partOf = state.facts.line?.originalTransactionId
         var writer = JSONWriter(bytesExpected: state.facts.textBytesExpected)
@@ -65,6 +68,7 @@ extension ProjectionWriter {
             rows.append(head.last.map { Timestamptz(end: $0.period.end) })
             rows.append(head.last?.paidEnd.map { Timestamptz(end: $0) })
             rows.append(head.partOf)
+            rows.append(head.commitmentEndsAt)
         }
     }
 

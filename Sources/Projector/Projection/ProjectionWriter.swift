@@ -30,12 +30,12 @@ struct ProjectionWriter: Sendable {
 
         var steps: [Step] = []
         if !new.isEmpty {
-            var rows = CopyRows(columns: 24, rows: new.count, rowBytes: 300 + (new.first?.facts.count ?? 0))
+            var rows = CopyRows(columns: 25, rows: new.count, rowBytes: 300 + (new.first?.facts.count ?? 0))
             append(new, to: &rows)
             steps.append(Step(ProjectionStatements.copySubscriptions, copying: rows))
         }
         if !known.isEmpty {
-            var rows = ArrayRows(columns: 24, rows: known.count, valueBytes: 20)
+            var rows = ArrayRows(columns: 25, rows: known.count, valueBytes: 20)
             append(known, to: &rows)
             steps.append(Step(ProjectionStatements.writeSubscriptions, rows.parameters()))
         }

@@ -66,7 +66,7 @@ package enum ExportTable: String, CaseIterable, Sendable {
         ExportColumn("price_increase_status", .number), ExportColumn("first_start", .instant),
         ExportColumn("last_ends_at", .instant), ExportColumn("last_paid_end", .instant),
         ExportColumn("last_cause"), ExportColumn("last_payer_state"), ExportColumn("last_churn_reason"),
-        ExportColumn("part_of"),
+        ExportColumn("part_of"), ExportColumn("commitment_ends_at", .instant),
     ]
 
     private static let transactionColumns = [

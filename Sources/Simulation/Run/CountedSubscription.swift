@@ -52,8 +52,13 @@ extension CountedSubscription {
                 isGranted: purchase?.revocation != nil)
         }
         let preference = access.isActive(at: asOf) ? subscription.books(at: asOf)?.shownPreference(at: asOf) : nil
+        // The months of a commitment that is not renewed are charged until it ends.
+        let isCommitted =
+            subscription.books(at: asOf)?.purchases.last.map {
+                ($0.commitment?.expiresDate ?? .earliest) > ($0.expiresDate ?? .latest)
+            } ?? false
         renewal = preference.map {
-            NextRenewal(isOn: $0.isOn && $0.isCommitmentOn, price: $0.seats?.paid ?? $0.price)
+            NextRenewal(isOn: $0.isOn && ($0.isCommitmentOn || isCommitted), price: $0.seats?.paid ?? $0.price)
         }
     }
 
@@ -87,7 +92,10 @@ extension CountedSubscription {
         let renewing = book?.items.filter(\.isAutoRenewing) ?? []
         renewal = book.map { book in
             NextRenewal(
-                isOn: !renewing.isEmpty && renewing.allSatisfy { $0.installments?.isCancellationPending != true },
+                isOn: !renewing.isEmpty
+                    && renewing.allSatisfy { item in
+                        item.installments.map { !$0.isCancellationPending || $0.remaining > 0 } ?? true
+                    },
                 price: (renewing.isEmpty ? book.items : renewing).map(\.nextPrice).reduce(0, +))
         }
     }

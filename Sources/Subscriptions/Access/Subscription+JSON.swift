@@ -18,8 +18,10 @@ extension Subscription {
             writer.object { writer in
                 writer.member("at", change.at)
                 writer.member("status", change.to.rawValue)
+                writer.member("renews", change.renews ? true : nil)
             }
         }
+        writer.member("willEndAt", plannedEnd(at: instant))
         writer.member("autoRenew", isRenewing(at: instant).map { $0 ? "on" : "off" } ?? "unknown")
         writer.key("renewal")
         renewal.write(to: &writer)

@@ -94,27 +94,50 @@ extension Subscription {
     /// Whether the subscription goes on after what the customer is committed to, as last reported by the instant; nil if
     /// that is not known.
     package func isRenewing(at instant: Instant) -> Bool? {
-        renewals.last { $0.statedAt <= instant && $0.isRenewing != nil }?.isRenewing
+        renewalStatement(at: instant)?.isRenewing
+    }
+
+    /// The last report by the instant that says whether renewal is on.
+    func renewalStatement(at instant: Instant) -> SubscriptionFacts.RenewalStatement? {
+        renewals.last { $0.statedAt <= instant && $0.isRenewing != nil }
     }
 
     /// Whether nothing is to follow an end of access, as last reported by an instant; nil if that is not known.
     func isOff(afterEndAt end: Instant?, by instant: Instant = .latest) -> Bool? {
-        renewals.last { $0.statedAt <= instant && $0.isRenewing != nil }.flatMap { isOff($0, afterEndAt: end) }
+        renewalStatement(at: instant).flatMap { isOff($0, afterEndAt: end) }
     }
 
     /// Whether a report says that nothing is to follow an end of access; nil if it does not say it. The months of a
     /// commitment follow each other until its end, also if it is not renewed.
     func isOff(_ statement: SubscriptionFacts.RenewalStatement, afterEndAt end: Instant?) -> Bool? {
         guard statement.endsWithCommitment else { return statement.isRenewing.map { !$0 } }
-        return commitmentEnd(of: statement, before: end).map { $0 <= end ?? .latest } ?? false
+        let commitmentEnd = commitmentEnd(of: statement, before: end)
+        return commitmentEnd < .latest && commitmentEnd <= end ?? .latest
     }
 
     /// The end of the commitment that a report is about: that of the last purchase before an end of access, which moves
-    /// with a late payment, or the one that the report states. Nil if none is known.
-    func commitmentEnd(of statement: SubscriptionFacts.RenewalStatement, before end: Instant?) -> Instant? {
+    /// with a late payment, or the one that the report states. ``Instant/latest`` if none is known.
+    private func commitmentEnd(of statement: SubscriptionFacts.RenewalStatement, before end: Instant?) -> Instant {
         transactions.last { row in
             (row.transaction.purchaseDate ?? .latest) < end ?? .latest && row.transaction.commitmentExpiresDate != nil
-        }?.transaction.commitmentExpiresDate ?? statement.renewal.commitmentRenewalDate
+        }?.transaction.commitmentExpiresDate ?? statement.commitmentEnd ?? .latest
+    }
+
+    /// When the commitment ends that is not renewed, and whose months the store charges after an end of access, as last
+    /// reported by an instant: ``Instant/latest`` if no report states it. Nil if no such month follows.
+    package func commitmentEnd(after end: Instant, by instant: Instant = .latest) -> Instant? {
+        guard let statement = renewalStatement(at: instant), statement.endsWithCommitment,
+            isOff(statement, afterEndAt: end) == false
+        else { return nil }
+        return commitmentEnd(of: statement, before: end)
+    }
+
+    /// When the subscription ends, because renewal is off: with the access that is in force, or with the commitment whose
+    /// months the store charges until then. Nil if renewal is not known to be off, and if no report states the end.
+    package func plannedEnd(at instant: Instant) -> Instant? {
+        guard status(at: instant) == .activeWillEnd, let end = accessEnd(at: instant) else { return nil }
+        let planned = commitmentEnd(after: end, by: instant) ?? end
+        return planned < .latest ? planned : nil
     }
 
     /// The renewal info as reported by the instant.
@@ -181,7 +204,10 @@ extension Subscription {
 
     /// The next instant at which the status changes without a new event, and the status from then on. Nil if there is
     /// none.
-    package func nextChange(after instant: Instant) -> (at: Instant, to: SubscriptionStatus)? {
+    ///
+    /// `renews` is true if the store is to charge the next period at that instant, a month of a commitment that is not
+    /// renewed included: the status is what follows if it does not.
+    package func nextChange(after instant: Instant) -> (at: Instant, to: SubscriptionStatus, renews: Bool)? {
         let now = status(at: instant)
         let retryEnds = [retryEnd(at: instant), retryEnd(at: .latest)].compactMap { $0 }
         let suspensionEnds = purchases.flatMap(\.suspensions).flatMap { [$0.start, $0.end] }
@@ -191,9 +217,17 @@ extension Subscription {
         .sorted()
         for boundary in boundaries {
             let then = status(at: boundary)
-            if then != now { return (boundary, then) }
+            if then != now { return (boundary, then, isRenewal(at: boundary, from: now, to: then, after: instant)) }
         }
         return nil
+    }
+
+    private func isRenewal(
+        at end: Instant, from now: SubscriptionStatus, to then: SubscriptionStatus, after instant: Instant
+    ) -> Bool {
+        // In grace, the renewal has failed.
+        (now == .active || now == .activeWillEnd) && [.expired, .retry, .hold].contains(then)
+            && accessEnd(at: instant) == end && isOff(afterEndAt: end, by: end) == false
     }
 
     /// The gaps in access between periods.

@@ -78,7 +78,8 @@ extension ExplainedCustomers {
             guard candidate.given.rule == .paid, let period = candidate.effective, period.cut == nil,
                 period.end > question.at, period.end < until, candidate.isReaching(period.end),
                 !subscription.access.contains(where: { $0.start <= period.end && $0.end > period.end }),
-                subscription.isRenewing(at: period.end) == true, subscription.reasonOfEnd(of: period) == nil,
+                subscription.isOff(afterEndAt: period.end, by: period.end) == false,
+                subscription.reasonOfEnd(of: period) == nil,
                 lines.insert(candidate.line.id).inserted
             else { return nil }
             let renewal = renewalText(subscription.renewal(at: period.end), of: candidate, question)
@@ -142,22 +143,18 @@ extension ExplainedCustomers {
         if last.given.rule == .graceGranted {
             return change(.clock, "The grace period ends, unless the renewal succeeds before")
         }
-        let renewal = subscription.renewal(at: until)
-        let reported = subscription.renewals.last { $0.statedAt <= until && $0.isRenewing != nil }
-        if let reported, reported.endsWithCommitment {
-            guard subscription.isOff(reported, afterEndAt: until) == false else {
-                return change(.clock, "Access ends: the commitment is not renewed")
+        switch subscription.isOff(afterEndAt: until, by: until) {
+        case false?:
+            let renewal = renewalText(subscription.renewal(at: until), of: last, question)
+            let latest = subscription.commitmentEnd(after: until, by: until).map { end in
+                ", and at the latest with the commitment" + (end < .latest ? " on \(end.words)" : "")
             }
-            let end = subscription.commitmentEnd(of: reported, before: until).map { ", until \($0.words)" } ?? ""
-            return change(
-                .clock,
-                "Access ends, unless the store charges the next month of the commitment, which is not renewed\(end)")
-        }
-        return switch reported?.isRenewing {
-        case true?:
-            change(.clock, "\(renewalText(renewal, of: last, question)); access ends if it is not renewed")
-        case false?: change(.clock, "Access ends: renewal is switched off")
-        case nil: change(.clock, "Access ends, unless the subscription is renewed: whether renewal is on is not known")
+            return change(.clock, "\(renewal); access ends if it is not renewed\(latest ?? "")")
+        case true? where subscription.renewalStatement(at: until)?.endsWithCommitment == true:
+            return change(.clock, "Access ends: the commitment is not renewed")
+        case true?: return change(.clock, "Access ends: renewal is switched off")
+        case nil:
+            return change(.clock, "Access ends, unless the subscription is renewed: whether renewal is on is not known")
         }
     }
 

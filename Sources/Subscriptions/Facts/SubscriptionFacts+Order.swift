@@ -42,7 +42,7 @@ extension SubscriptionFacts {
             }
             return RenewalStatement(
                 boxed: key.renewal.boxed, statedAt: key.statedAt, isSigned: key.isSigned, position: evidence.position,
-                endsWithCommitment: endingAt.map { key.isSigned || key.statedAt < $0 } ?? false)
+                commitmentEnd: endingAt.flatMap { key.isSigned || key.statedAt < $0 ? $0 : nil })
         }
     }
 

@@ -143,17 +143,20 @@ package struct SubscriptionFacts: Sendable, Hashable {
         /// Whether the subscription goes on after what the customer is committed to: ``RenewalInfo/autoRenewStatus``, or
         /// false with a commitment that is not renewed. Nil if the report does not say it.
         package let isRenewing: Bool?
+        /// The end of the commitment with which the subscription ends, ``Instant/latest`` if it is not stated; nil if there is
+        /// none.
+        let commitmentEnd: Instant?
 
-        /// - Parameter endsWithCommitment: See ``endsWithCommitment``.
         init(
             boxed: Boxed<RenewalInfo>, statedAt: Instant, isSigned: Bool, position: Int64,
-            endsWithCommitment: Bool = false
+            commitmentEnd: Instant? = nil
         ) {
             self.boxed = boxed
             self.statedAt = statedAt
             self.isSigned = isSigned
             self.position = position
-            isRenewing = endsWithCommitment ? false : boxed.value.autoRenewStatus
+            self.commitmentEnd = commitmentEnd
+            isRenewing = commitmentEnd == nil ? boxed.value.autoRenewStatus : false
         }
 
         package var renewal: RenewalInfo {

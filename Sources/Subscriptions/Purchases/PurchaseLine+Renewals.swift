@@ -11,11 +11,13 @@ extension PurchaseLine {
             plan = history.plan(after: plan)
             for answer in history.answers where !answer.snapshot.isPending {
                 if let replacedAt = history.replacedAt, answer.statedAt >= replacedAt { continue }
+                let renewal = renewal(answer, history, plan: plan)
+                let isCommitted = renewal.autoRenewStatus == true
                 statements.append(
                     SubscriptionFacts.RenewalStatement(
-                        boxed: Boxed(renewal(answer, history, plan: plan)), statedAt: since(answer, after: last),
-                        isSigned: true,
-                        position: answer.position))
+                        boxed: Boxed(renewal), statedAt: since(answer, after: last), isSigned: true,
+                        position: answer.position,
+                        commitmentEnd: isCommitted ? commitmentEnd(answer.snapshot, plan: plan) : nil))
                 last = answer.statedAt
             }
         }
@@ -35,6 +37,27 @@ extension PurchaseLine {
         return min(since, answer.statedAt)
     }
 
+    /// When the commitment ends, if the subscription ends with it: after as many months as payments are left. While a
+    /// payment is late that end is not known, and neither is that of a test purchase, whose months last minutes.
+    private func commitmentEnd(_ snapshot: PurchaseSnapshot, plan: String?) -> Instant? {
+        guard let item = renewing(snapshot, plan: plan).item, item.isEndingAfterCommitment else { return nil }
+        guard snapshot.state == .active, let end = item.expiryTime, let payments = item.paymentsCommitted,
+            let start = snapshot.startTime, start.advanced(by: .seconds(86_400)) < end
+        else { return .latest }
+        return end.advanced(byMonths: payments)
+    }
+
+    /// The item that renews, of several the one that renews first, of those the plan; and all that renew.
+    private func renewing(
+        _ snapshot: PurchaseSnapshot, plan: String?
+    ) -> (item: PurchaseSnapshot.Item?, all: [PurchaseSnapshot.Item]) {
+        let renewing = snapshot.items.filter { $0.isAutoRenewing == true && !$0.isRemoved }
+        func order(_ item: PurchaseSnapshot.Item) -> (Instant, Int, String) {
+            (item.expiryTime ?? .latest, item.productId == plan ? 0 : 1, item.productId)
+        }
+        return ((renewing.isEmpty ? snapshot.items : renewing).min { order($0) < order($1) }, renewing)
+    }
+
     /// - Parameter plan: The product to which other items are add-ons.
     private func renewal(
         _ answer: PurchaseHistory.Answer, _ history: PurchaseHistory, plan: String?
@@ -43,17 +66,12 @@ extension PurchaseLine {
         var renewal = RenewalInfo(originalTransactionId: originalTransactionId)
         renewal.appAccountToken = history.accountId ?? history.inherited
         renewal.recentSubscriptionStartDate = snapshot.startTime
-        // The item that renews, of several the one that renews first, of those the plan.
-        let renewing = snapshot.items.filter { $0.isAutoRenewing == true && !$0.isRemoved }
-        func order(_ item: PurchaseSnapshot.Item) -> (Instant, Int, String) {
-            (item.expiryTime ?? .latest, item.productId == plan ? 0 : 1, item.productId)
-        }
-        let items = renewing.isEmpty ? snapshot.items : renewing
-        guard let item = items.min(by: { order($0) < order($1) }) else { return renewal }
+        let renewing = self.renewing(snapshot, plan: plan)
+        guard let item = renewing.item else { return renewal }
         renewal.productId = item.productKey
         renewal.autoRenewProductId = item.nextProductId ?? item.productKey
         let hasEnded = snapshot.state == .expired || snapshot.state == .canceled
-        renewal.autoRenewStatus = !hasEnded && !renewing.isEmpty && !item.isEndingAfterCommitment
+        renewal.autoRenewStatus = !hasEnded && !renewing.all.isEmpty && item.isToBeCharged
         if renewal.autoRenewStatus == false { renewal.autoRenewStatusChangeDate = snapshot.cancelTime }
         switch snapshot.state {
         case .inGracePeriod:
@@ -66,7 +84,7 @@ extension PurchaseLine {
         case .expired: renewal.expirationIntent = intent(snapshot, history)
         default: break
         }
-        renewal.renewalPrice = price(ofRenewalWith: item, renewing)
+        renewal.renewalPrice = price(ofRenewalWith: item, renewing.all)
         renewal.currency = item.currency
         renewal.priceIncreaseStatus = item.consent
         return renewal
@@ -77,7 +95,7 @@ extension PurchaseLine {
         ofRenewalWith item: PurchaseSnapshot.Item, _ renewing: [PurchaseSnapshot.Item]
     ) -> Int64? {
         let others = renewing.filter { other in
-            other.productId != item.productId && other.expiryTime == item.expiryTime && !other.isEndingAfterCommitment
+            other.productId != item.productId && other.expiryTime == item.expiryTime && other.isToBeCharged
                 && (other.currency == nil || other.currency == item.currency)
         }
         return others.reduce(item.priceOfRenewal) { sum, other in
@@ -109,6 +127,9 @@ extension PurchaseHistory {
 }
 
 extension PurchaseSnapshot.Item {
+    /// False for an item that ends with a commitment of which no payment is left.
+    fileprivate var isToBeCharged: Bool { !isEndingAfterCommitment || paymentsCommitted ?? 0 > 0 }
+
     /// The modes of a change of price that the customer need not agree to.
     ///
     /// - Source: platform-2026 4.
