@@ -16,10 +16,10 @@ struct PlayOneTimePurchaseTests {
 
     private static func add(
         _ answers: [(at: String, left: Int?)], to story: inout PlayStory, quantity: Int? = 5, product: String = "coins",
-        change: (inout PurchaseSnapshot.Item) -> Void = { _ in }
+        state: String = "PURCHASED", change: (inout PurchaseSnapshot.Item) -> Void = { _ in }
     ) {
         for answer in answers {
-            var snapshot = PurchaseSnapshot(purchaseToken: "t1", kind: .product, stateName: "PURCHASED")
+            var snapshot = PurchaseSnapshot(purchaseToken: "t1", kind: .product, stateName: state)
             snapshot.startTime = day("2026-05-01")
             var item = PurchaseSnapshot.Item(productId: product)
             item.orderId = "GPA.1"
@@ -153,6 +153,27 @@ struct PlayOneTimePurchaseTests {
         #expect(explanation.because.map(\.rule).contains(.unitsRefunded))
         let history = explained.lines(of: customer).flatMap { $0.chronicle(through: .latest) }
         #expect(history.filter { $0.at == day("2026-05-10") }.map(\.what) == ["refunded, and kept by the customer"])
+    }
+
+    @Test(
+        "its events are the answer that shows the purchase and those that show what was refunded",
+        arguments: Arrival.allCases)
+    func evidence(_ arrival: Arrival) throws {
+        let units = Self.story([("2026-05-01", 5), ("2026-05-10", 3), ("2026-05-20", 2)]).events
+        var cancelled = Self.story([("2026-05-01", 1)], quantity: nil, product: "atlas")
+        Self.add([("2026-05-10", 0)], to: &cancelled, quantity: nil, product: "atlas", state: "CANCELLED")
+
+        for events in [units, cancelled.events] {
+            let arrived = arrival.arrange(events)
+            let row = try #require(folded(arrived)?.transactions.first)
+
+            #expect(row.positions == events.indices.map { Int64($0) + 1 })
+            // The access is that of the purchase, whatever was stored first.
+            var seen: Set<DedupeKey> = []
+            let first = arrived.map(\.dedupeKey).filter { seen.insert($0).inserted }.firstIndex(of: events[0].dedupeKey)
+            let owned = folded(arrived, .empty)?.access.first { $0.cause == .owned }
+            #expect(owned.map(\.position) == (events.count == 3 ? first.map { Int64($0) + 1 } : nil))
+        }
     }
 
     // MARK: Consumption

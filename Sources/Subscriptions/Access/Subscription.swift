@@ -49,6 +49,8 @@ package struct Subscription: Sendable, Hashable {
         package internal(set) var gap: ConfigurationGap?
 
         struct OneTime: Sendable, Hashable {
+            /// Of the answer that first shows that it was paid for.
+            let position: Int64
             var isConsumed = false
             /// How it was bought, such as for a rental.
             var purchaseOptionId: String?
@@ -160,7 +162,8 @@ package struct Subscription: Sendable, Hashable {
             let kind = Self.kind(of: transactions[index], in: facts, products)
             transactions[index].gap = Self.gap(of: transactions[index], kind, products)
             let row = transactions[index]
-            let position = row.positions.first ?? 0
+            // A refund may have been stored before the answer that shows the purchase.
+            let position = row.oneTime?.position ?? row.positions.first ?? 0
             let end =
                 row.exactEnd.map(AccessPeriod.End.exact)
                 ?? .replacement(

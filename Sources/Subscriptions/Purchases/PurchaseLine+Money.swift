@@ -32,9 +32,9 @@ extension PurchaseLine {
         if let last = refunds.last, isStated {
             transaction.refundedPrice = refunded
             if !transaction.isRefunded { row.statedRefunds = refunds }
+            row.positions = Set(row.positions + refunds.map(\.position)).sorted()
             if transaction.revocationDate == nil, !transaction.isUpgraded {
                 row.amountRefunds = refunds
-                row.positions = Set(row.positions + refunds.map(\.position)).sorted()
                 transaction.state(refunded: refunded, of: price, at: last.at)
                 transaction.revocationReason = order.refunds.last?.reason
             }

@@ -34,7 +34,8 @@ extension PurchaseLine {
                 return overflow ? .max : more
             }
             let oneTime = Subscription.ResolvedTransaction.OneTime(
-                isConsumed: now.isConsumed == true, purchaseOptionId: item.purchaseOptionId ?? now.purchaseOptionId,
+                position: paid.position, isConsumed: now.isConsumed == true,
+                purchaseOptionId: item.purchaseOptionId ?? now.purchaseOptionId,
                 refunds: history.unitRefunds(of: item.productId, bought: bought, voids))
             if let void = voids.map(\.void).decisive ?? (voided >= bought ? voids.map(\.void).last : nil) {
                 transaction.revocationDate = void.voidedAt
@@ -54,8 +55,8 @@ extension PurchaseLine {
             }
             var row = Subscription.ResolvedTransaction(
                 boxed: Boxed(transaction), settledByCopy: nil,
-                positions: Set([paid.position] + voids.map(\.position)).sorted(), isSigned: false, exactEnd: exactEnd,
-                oneTime: oneTime)
+                positions: Set([paid.position] + voids.map(\.position) + exactEnd.positions).sorted(), isSigned: false,
+                exactEnd: exactEnd, oneTime: oneTime)
             if let orderId = item.orderId { state(orderId, item.productId, in: &row) }
             return row
         }
