@@ -5933,11 +5933,12 @@ left join analyst.plans as plan_now
   and plan_now.product_id = changed.product_id
 left join lateral (
   select
-    coalesce(transaction.plan_price, transaction.price)
-      / case
-        when transaction.price = 0 then plan_before.months
-        else analyst.months_between(transaction.purchase_date, transaction.expires_date)
-      end as monthly
+    -- The list price is that of a whole period. What answers say later about the end of this one changes neither.
+    coalesce(
+      transaction.plan_price / plan_before.months,
+      coalesce(transaction.plan_price, transaction.price)
+        / analyst.months_between(transaction.purchase_date, transaction.expires_date)
+    ) as monthly
   from subledger.transaction
   where decided.by_price
     and transaction.stream_id = changed.stream_id
@@ -5956,11 +5957,12 @@ left join lateral (
 ) as before on true
 left join lateral (
   select
-    coalesce(transaction.plan_price, transaction.price)
-      / case
-        when transaction.price = 0 then plan_now.months
-        else analyst.months_between(transaction.purchase_date, transaction.expires_date)
-      end as monthly
+    -- The list price is that of a whole period. What answers say later about the end of this one changes neither.
+    coalesce(
+      transaction.plan_price / plan_now.months,
+      coalesce(transaction.plan_price, transaction.price)
+        / analyst.months_between(transaction.purchase_date, transaction.expires_date)
+    ) as monthly
   from subledger.transaction
   where decided.by_price
     and transaction.stream_id = changed.stream_id
