@@ -49,12 +49,14 @@ struct AnsweredPurchaseTests {
         let last: AnsweredPurchase?
         var isRecovered = false
         let orders: [String]
+        /// Whether they only confirm a price.
+        var isOptional = false
     }
 
     static let rows = [
         Row(
-            testDescription: "the first answer shows when the first order began", snapshot: snapshot(.active, "G"),
-            last: nil, orders: []),
+            testDescription: "the first order, which may have cost less than the list price",
+            snapshot: snapshot(.active, "G"), last: nil, orders: ["G"], isOptional: true),
         Row(
             testDescription: "the first order of an offer, whose price only the order has",
             snapshot: offer(phase: "INTRODUCTORY_PRICE"), last: nil, orders: ["G"]),
@@ -84,11 +86,11 @@ struct AnsweredPurchaseTests {
             last: last(.active, "G"), orders: []),
         Row(testDescription: "an offer in an unknown phase", snapshot: offer(phase: nil), last: nil, orders: ["G"]),
         Row(
-            testDescription: "a renewal begins where the last period ended", snapshot: snapshot(.active, "G..1"),
-            last: last(.active, "G..0"), orders: []),
+            testDescription: "a renewal, for what was paid", snapshot: snapshot(.active, "G..1"),
+            last: last(.active, "G..0"), orders: ["G..1"], isOptional: true),
         Row(
             testDescription: "one that was paid in grace, too", snapshot: snapshot(.active, "G..1"),
-            last: last(.inGracePeriod, "G..0"), orders: []),
+            last: last(.inGracePeriod, "G..0"), orders: ["G..1"], isOptional: true),
         Row(
             testDescription: "the same order is not asked about again", snapshot: snapshot(.active, "G..1"),
             last: last(.active, "G..1"), orders: []),
@@ -116,14 +118,15 @@ struct AnsweredPurchaseTests {
         Row(testDescription: "a promotion has no order", snapshot: snapshot(.active, nil), last: nil, orders: []),
         Row(
             testDescription: "of several items, the newest order counts", snapshot: snapshot(.active, "G..0", "G..1"),
-            last: last(.active, "G..0"), orders: []),
+            last: last(.active, "G..0"), orders: ["G..1"], isOptional: true),
     ]
 
-    @Test("are those whose periods the answers do not show", arguments: rows)
+    @Test("are those whose periods or prices the answers do not show", arguments: rows)
     func orders(_ row: Row) {
         let found = AnsweredPurchase.after(row.snapshot, last: row.last, isRecovered: row.isRecovered)
 
         #expect(found.orders == row.orders)
+        #expect(found.isOptional == row.isOptional)
         #expect(found.answered.stateName == row.snapshot.stateName)
     }
 

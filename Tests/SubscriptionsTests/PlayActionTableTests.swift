@@ -241,6 +241,13 @@ struct PlayAction: Sendable, CustomTestStringConvertible {
             $0.order("2025-04-20T00:00:09Z", "G..0", from: "2025-04-19", until: "2025-05-20")
         },
         PlayAction(
+            "ACTIVE, the order of a renewal is dated a moment after the end: no gap", [toApril], at: "2025-04-01",
+            .active
+        ) {
+            renewed(&$0)
+            $0.order("2025-03-20T00:02:20Z", "G..0", from: "2025-03-20T00:00:40Z", until: "2025-04-20")
+        },
+        PlayAction(
             "PAUSED, a late answer that still shows ACTIVE changes nothing",
             [february, Span("2025-04-20T00:00:05Z", "2025-05-20")], at: "2025-04-21", .active
         ) {

@@ -133,7 +133,7 @@ final class StoreCaller<Host: StoreHost>: Sendable {
         switch result {
         case .answered: state.withLock { $0.forbidden[call.app] = nil }
         case .refused(_, .credential): if let credential { call.drop(credential) }
-        case .refused(_, .permission): noteForbidden(request.url, place)
+        case .refused(_, .permission): if call.provesRejection { noteForbidden(request.url, place) }
         case .refused(_, .rateLimit(let wait)):
             let end = clock.now() + wait
             state.withLock { $0.parkedUntil[call.lane] = end }

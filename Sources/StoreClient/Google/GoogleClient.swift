@@ -82,14 +82,17 @@ package final class GoogleClient: Sendable {
     ///   - app: Must have credentials.
     ///   - priority: Hand-ins come before checks while the budget is short.
     ///   - isScheduled: True for questions that no notification led to: they may use only half of the day's quota.
+    ///   - isOptional: True for questions that can wait: they may not use more, and if Google refuses them for want of a
+    ///     permission, other questions about the app go on.
     func ask(
-        _ request: PlayRequest, app: GoogleApp, priority: AskPriority = .check, isScheduled: Bool = false
+        _ request: PlayRequest, app: GoogleApp, priority: AskPriority = .check, isScheduled: Bool = false,
+        isOptional: Bool = false
     ) async -> GoogleOutcome {
         guard let credentials = app.credentials else { preconditionFailure("the app has no credentials") }
         return await caller.ask(
             PlayCall(
                 request: request, app: app.packageName, credentials: credentials, priority: priority,
-                isScheduled: isScheduled, client: self))
+                isScheduled: isScheduled || isOptional, provesRejection: !isOptional, client: self))
     }
 
     /// A question to the Play Developer API.
@@ -99,6 +102,7 @@ package final class GoogleClient: Sendable {
         let credentials: GoogleCredentials
         let priority: AskPriority
         let isScheduled: Bool
+        let provesRejection: Bool
         let client: GoogleClient
 
         var host: PlayHost { .api }

@@ -4,8 +4,11 @@ import PlayStore
 import Subscriptions
 
 extension PurchaseAsker {
-    /// Asks about the orders whose periods or prices the answers about a purchase do not show, and stores the answers. Of a
-    /// subscription, usually there are none: see ``AnsweredPurchase/after(_:last:isRecovered:)``.
+    /// Asks about the orders whose periods or prices the answers about a purchase do not show, and stores the answers.
+    ///
+    /// One that only confirms a price, as of most renewals, uses the half of the day's quota that scheduled questions
+    /// may use, and if Google does not answer, it is asked about with the next question about the purchase. See
+    /// ``AnsweredPurchase/after(_:last:isRecovered:isVoided:)``.
     ///
     /// - Throws: ``ReadError``, ``AppendError``.
     func askAboutOrders(
@@ -14,9 +17,9 @@ extension PurchaseAsker {
         var asked = AskedOrders()
         // Only its order says what was paid for a one-time purchase.
         guard snapshot.kind == .subscription ? !snapshot.isPending : snapshot.wasPaid else { return asked }
-        let (claim, app) = (question.claim, question.app)
+        let claim = question.claim
         let last = try await queue.answered(claim)
-        let (answered, unknown) = AnsweredPurchase.after(
+        let (answered, unknown, isOptional) = AnsweredPurchase.after(
             snapshot, last: last, isRecovered: question.subject.notices.contains(where: \.isRecovery),
             isVoided: question.subject.notices.contains(where: \.isVoid))
         var orders = unknown
@@ -24,13 +27,27 @@ extension PurchaseAsker {
             for order in snapshot.items.compactMap(\.orderId) where !orders.contains(order) { orders.append(order) }
         }
         guard answered != last || !orders.isEmpty else { return asked }
+        let canWait = isOptional && !question.withOrders
+        asked = try await ask(about: orders, question, in: stream, isOptional: canWait)
+        if asked.areKnown {
+            try await queue.record(answered, of: claim)
+        } else {
+            asked.areKnown = canWait
+        }
+        return asked
+    }
+
+    private func ask(
+        about orders: [String], _ question: Question, in stream: StreamKey, isOptional: Bool
+    ) async throws -> AskedOrders {
+        var asked = AskedOrders()
         var subject = question.subject
         subject.environment = stream.environment
         subject.notices = []
         // A purchase that was unknown may have many. All at once are one call.
         var open = orders
         if orders.count > 1 {
-            switch await ask(.orders(orders, of: app.packageName), question) {
+            switch await ask(.orders(orders, of: question.app.packageName), question, isOptional) {
             case .answered(let answer):
                 guard let list = try? OrderList(decoding: answer.body) else {
                     asked.areKnown = false
@@ -49,7 +66,7 @@ extension PurchaseAsker {
             }
         }
         for orderId in open {
-            switch await ask(.order(orderId, of: app.packageName), question) {
+            switch await ask(.order(orderId, of: question.app.packageName), question, isOptional) {
             case .answered(let answer):
                 guard try await keep(answer.body, about: subject, answer.answeredAt, &asked) else { return asked }
             case .refused: break
@@ -58,12 +75,12 @@ extension PurchaseAsker {
                 return asked
             }
         }
-        try await queue.record(answered, of: claim)
         return asked
     }
 
-    private func ask(_ request: PlayRequest, _ question: Question) async -> GoogleOutcome {
-        await client.ask(request, app: question.app, isScheduled: question.claim.rank == .scheduled)
+    private func ask(_ request: PlayRequest, _ question: Question, _ isOptional: Bool) async -> GoogleOutcome {
+        await client.ask(
+            request, app: question.app, isScheduled: question.claim.rank == .scheduled, isOptional: isOptional)
     }
 
     /// Stores what Google answers about one order, if it is news.

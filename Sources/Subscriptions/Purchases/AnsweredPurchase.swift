@@ -15,9 +15,11 @@ package struct AnsweredPurchase: Sendable, Hashable {
 
     /// What an answer shows, and the orders to ask about because it does not show when their periods began: those that
     /// were charged between this answer and the one before, and the one that ended account hold or a pause; and the newest
-    /// one, if an offer lowered its price, or if the answer has no price. Of prepaid plans and one-time products also
-    /// the order that paid for them, since the answer shows no price. Google does not tell when an amount is
-    /// paid back, so the newest order is asked about again whenever the state changes or something was voided.
+    /// one, which says what was paid. Google does not tell when an amount is paid back, so the newest order is asked about
+    /// again whenever the state changes or something was voided.
+    ///
+    /// `isOptional` is true if the answer has a price that counts until the order is known: Google shows the list price,
+    /// and an order may cost less without an offer in the answer.
     ///
     /// - Parameters:
     ///   - snapshot: The answer.
@@ -26,14 +28,14 @@ package struct AnsweredPurchase: Sendable, Hashable {
     ///   - isVoided: Whether a notification says that something was voided.
     package static func after(
         _ snapshot: PurchaseSnapshot, last: AnsweredPurchase?, isRecovered: Bool, isVoided: Bool = false
-    ) -> (answered: AnsweredPurchase, orders: [String]) {
+    ) -> (answered: AnsweredPurchase, orders: [String], isOptional: Bool) {
         let orders = snapshot.items.compactMap(\.orderId)
         guard let newest = orders.max(by: { PurchaseOrder.number(of: $0) < PurchaseOrder.number(of: $1) }) else {
-            return (AnsweredPurchase(stateName: snapshot.stateName, orderId: last?.orderId), [])
+            return (AnsweredPurchase(stateName: snapshot.stateName, orderId: last?.orderId), [], false)
         }
         let answered = AnsweredPurchase(stateName: snapshot.stateName, orderId: newest)
         guard newest != last?.orderId else {
-            return (answered, isVoided || last?.stateName != snapshot.stateName ? [newest] : [])
+            return (answered, isVoided || last?.stateName != snapshot.stateName ? [newest] : [], false)
         }
         let number = PurchaseOrder.number(of: newest)
         // Of another purchase, as in a plan change at the next renewal: as if nothing were known.
@@ -42,12 +44,14 @@ package struct AnsweredPurchase: Sendable, Hashable {
         let wasInterrupted = [PurchaseSnapshot.State.onHold, .paused].contains { $0.rawValue == last?.stateName }
         let isCharged = snapshot.state == .active || snapshot.state == .canceled
         if first >= number, isCharged, !wasInterrupted, !isRecovered {
-            return (answered, snapshot.items.contains { $0.orderId == newest && $0.hidesPrice } ? [newest] : [])
+            let paid = snapshot.items.filter { $0.orderId == newest && $0.phase != "FREE_TRIAL" }
+            guard !paid.isEmpty else { return (answered, [], false) }
+            return (answered, [newest], !isVoided && !paid.contains(where: \.hidesPrice))
         }
         let asked = (max(min(first, number), number - ordersMax + 1)...number).map { number in
             PurchaseOrder.base(of: newest) + (number == 0 ? "" : "..\(number - 1)")
         }
-        return (answered, asked)
+        return (answered, asked, false)
     }
 }
 
@@ -59,7 +63,6 @@ extension PurchaseSnapshot.Item {
     fileprivate var hidesPrice: Bool {
         if isPrepaid { return true }
         return switch phase {
-        case "FREE_TRIAL": false
         case "BASE_PRICE": price == nil
         case nil: offerId != nil || price == nil
         default: true

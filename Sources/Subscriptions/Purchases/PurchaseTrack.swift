@@ -276,7 +276,9 @@ struct PurchaseTrack {
             let start = stated ?? recovery ?? report.statedAt
             return (max(start < end ? start : interruptedSince, earliest), isMissing)
         }
-        if let stated, earliest < stated, stated < end { return (stated, isMissing) }
+        // An order is dated when it is processed, a moment after the end that it renews.
+        let isLater = stated.map { earliest.advanced(byMilliseconds: Self.processingMilliseconds) < $0 } ?? false
+        if let stated, isLater, stated < end { return (stated, isMissing) }
         if let recovery, !graces.contains(where: { $0.start <= recovery && recovery < $0.end }) {
             return (recovery, isMissing)
         }
@@ -363,6 +365,9 @@ struct PurchaseTrack {
         periods.removeAll { $0.start >= $0.end }
         graces.removeAll { $0.start >= $0.end }
     }
+
+    /// Shorter than any account hold or pause, also of test purchases.
+    private static let processingMilliseconds: Int64 = 60_000
 
     /// The answers show a tenth of a second.
     private static let replacementGapMilliseconds: Int64 = 2000

@@ -90,7 +90,7 @@ package struct AskedPurchases {
         _ answeredAt: Instant
     ) throws {
         guard case .snapshot(let snapshot)? = event.purchases.first else { return }
-        let (after, orders) = AnsweredPurchase.after(
+        let (after, orders, _) = AnsweredPurchase.after(
             snapshot, last: answered[occasion.token], isRecovered: occasion.message?.subscriptionType == .recovered)
         answered[occasion.token] = after
         let subject = PlayStatement.Subject(
