@@ -24,7 +24,7 @@ package struct ExplainedChanges: Sendable {
                     subscription: subscription, rules: rules.all, positions: [], voids: [], keys: [owner],
                     entitlements: Dictionary(rules.all.compactMap(\.productId).map { ($0, [Self.access]) }) { $1 })
             ],
-            ownershipRules: [], skipped: [])
+            ownershipRules: [], skipped: [], sources: [])
     }
 
     /// Why there is access from the change on, or why there is none; for a switched renewal, what that means for the end
