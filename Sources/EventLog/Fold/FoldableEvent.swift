@@ -70,13 +70,13 @@ package struct FoldableEvent: Sendable {
             position: try row.value(at: 0), receivedAt: try row.value(at: 1), occurredAt: nil, factsBySubscription: [:])
     }
 
-    /// The same event with only the facts of the given subscriptions, and without its link statement.
+    /// The same event with only the facts of some subscriptions, and without its link statement.
     ///
-    /// - Parameter ids: Values of `originalTransactionId`.
-    package func about(_ ids: Set<String>) -> FoldableEvent {
+    /// - Parameter isWanted: Decides by an `originalTransactionId`.
+    package func about(_ isWanted: (String) -> Bool) -> FoldableEvent {
         FoldableEvent(
             position: position, receivedAt: receivedAt, occurredAt: occurredAt,
-            factsBySubscription: factsBySubscription.filter { ids.contains($0.key) }, companion: companion)
+            factsBySubscription: factsBySubscription.filter { isWanted($0.key) }, companion: companion)
     }
 
     /// Folds the event's facts about a subscription into it.

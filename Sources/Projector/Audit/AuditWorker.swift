@@ -88,16 +88,10 @@ struct AuditWorker: Sendable {
     private func fold(
         _ positions: [Int64], about wanted: Set<String>, _ stream: Int32
     ) async throws -> [String: ProjectedSubscription] {
-        var fresh: [String: ProjectedSubscription] = [:]
-        var holders = TransactionHolders()
-        var positions = positions[...]
-        while !positions.isEmpty {
-            for event in try await events(Array(positions.prefix(Int(Limits.batchEventsMax))), stream) {
-                event.about(wanted).fold(into: &fresh, among: &holders)
-            }
-            positions = positions.dropFirst(Int(Limits.batchEventsMax))
+        switch try await ProjectedSubscription.fold(positions, of: stream, about: { wanted.contains($0) }, connection) {
+        case .success(let fresh): return fresh
+        case .failure(let failure): throw ProjectionAudit.Problem(description: "\(failure)")
         }
-        return fresh
     }
 
     /// Those of some subscriptions that are tied to others, by which their facts may be determined, too.
@@ -132,16 +126,6 @@ struct AuditWorker: Sendable {
             wanted.subtract(purchases)
         }
         return (purchases, positions)
-    }
-
-    private func events(_ positions: [Int64], _ stream: Int32) async throws -> [FoldableEvent] {
-        let rows = try await query(Step(AuditStatements.events, [Parameter(stream), .array(positions)]))
-        return try rows.map { row in
-            switch try FoldableEvent.read(row) {
-            case .success(let event): event
-            case .failure(let failure): throw ProjectionAudit.Problem(description: "\(failure)")
-            }
-        }
     }
 
     private func query(_ step: Step) async throws(PostgresError) -> RowSet {

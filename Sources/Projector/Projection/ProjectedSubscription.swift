@@ -37,6 +37,33 @@ extension ProjectedSubscription {
     }
 }
 
+extension ProjectedSubscription {
+    /// Folds the events at some positions into subscriptions about which nothing was known before.
+    ///
+    /// - Parameters:
+    ///   - positions: Ascending.
+    ///   - isWanted: Whether the facts about a subscription are folded, by its id.
+    static func fold(
+        _ positions: [Int64], of streamId: Int32, about isWanted: (String) -> Bool, _ connection: PostgresConnection
+    ) async throws(PostgresError) -> ProjectionOutcome<[String: ProjectedSubscription]> {
+        var states: [String: ProjectedSubscription] = [:]
+        var holders = TransactionHolders()
+        var rest = positions[...]
+        while !rest.isEmpty {
+            let page = Array(rest.prefix(Int(Limits.batchEventsMax)))
+            rest = rest.dropFirst(page.count)
+            let rows = try await connection.query(Step(AuditStatements.events, [Parameter(streamId), .array(page)]))
+            for row in rows {
+                switch try FoldableEvent.read(row) {
+                case .success(let event): event.about(isWanted).fold(into: &states, among: &holders)
+                case .failure(let failure): return .failure(ProjectionError(failure))
+                }
+            }
+        }
+        return .success(states)
+    }
+}
+
 extension ProjectedSubscription: SubscriptionState {
     package init(originalTransactionId: String, position: Int64) {
         self.init(

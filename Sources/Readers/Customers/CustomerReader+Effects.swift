@@ -38,7 +38,7 @@ extension CustomerReader {
             var holders = TransactionHolders()
             for event in try await events(positions, known.streamId, .latest) {
                 if event.position == position { before = folded }
-                event.about(ids).fold(into: &folded, among: &holders)
+                event.about { ids.contains($0) }.fold(into: &folded, among: &holders)
             }
             func subscription(_ facts: SubscriptionFacts?) -> Subscription? {
                 facts.flatMap { $0.line == nil ? Subscription($0, products: known.products) : nil }

@@ -229,7 +229,7 @@ extension CustomerReader {
         var folded: [String: SubscriptionFacts] = [:]
         var holders = TransactionHolders()
         for event in try await events(positions, streamId, knownAt) {
-            event.about(subscriptions).fold(into: &folded, among: &holders)
+            event.about { subscriptions.contains($0) }.fold(into: &folded, among: &holders)
         }
         return folded
     }
