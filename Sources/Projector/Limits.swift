@@ -67,6 +67,13 @@ enum Limits {
     static let rebuildRoundsMax = 10
     /// A rebuild has caught up when a round folded at most this many events.
     static let rebuildLagMax: Int64 = 1000
+    /// Most events whose subscriptions a worker of a rebuild folds at a time: as many as some batches, so that starting the
+    /// statements costs little, in some tens of megabytes.
+    static let historyEventsMax = 4000
+    /// Most events, for each worker of a rebuild, of which it is kept in memory which subscriptions they mention, in 16 bytes
+    /// for each event and subscription and half of that for sorting. For each further part of a longer log, its facts are
+    /// read once more.
+    static let eventsIndexedMax: Int64 = 4_000_000
     /// Most subscriptions that are compared with a fresh fold at a time.
     static let auditSubscriptionsMax = 1000
     /// Longest time by which the dates of the two notifications about one happening, one of each version, differ. Version

@@ -148,18 +148,24 @@ struct CustomerLog {
         }
     }
 
-    /// A rebuild changes nothing, and an audit finds nothing.
+    /// A rebuild changes nothing, whether one worker folds all events at once or several fold a few each, and an audit finds
+    /// nothing.
     ///
     /// - Parameter rows: Reads what must stay the same.
     func isConfirmed(_ rows: () async throws -> [String]) async throws {
         let before = try await rows()
-        let pool = PostgresPool(
-            database.with(role: "subledger_projector"), limit: 1, logger: LogRecorder().logger)
-        let rebuild = ProjectionRebuild(owner: database, pool: pool, app: nil, environment: nil, now: { .latest })
-        let outcome = try await rebuild.run { _ in }
-        await pool.close()
-        #expect(outcome.rowsReplaced == 0)
-        #expect(try await rows() == before)
+        let logger = LogRecorder().logger
+        for workers in [1, 3] {
+            let pool = PostgresPool(database.with(role: "subledger_projector"), limit: workers, logger: logger)
+            let rebuild = ProjectionRebuild(
+                owner: database, pool: pool, app: nil, environment: nil, now: { .latest }, workers: workers,
+                eventsIndexedMax: workers == 1 ? ProjectionRebuild.eventsIndexedMax : 2,
+                eventsAtOnceMax: workers == 1 ? ProjectionRebuild.eventsAtOnceMax : 1)
+            let outcome = try await rebuild.run { _ in }
+            await pool.close()
+            #expect(outcome.rowsReplaced == 0, "workers: \(workers)")
+            #expect(try await rows() == before, "workers: \(workers)")
+        }
         let connection = try await TestCluster.connect(database.with(role: "subledger_projector"))
         let audit = try await ProjectionAudit(connection: connection, seed: 1)
         for stream in try await lines("select stream_id::text as line from subledger.stream") {

@@ -64,7 +64,8 @@ struct ErasurePersonTests {
         let pool = PostgresPool(
             log.database.with(role: "subledger_projector"), limit: 3, logger: LogRecorder().logger)
         let rebuild = ProjectionRebuild(
-            owner: log.database, pool: pool, app: nil, environment: nil, now: { .latest })
+            owner: log.database, pool: pool, app: nil, environment: nil, now: { .latest }, workers: 3,
+            eventsIndexedMax: 2, eventsAtOnceMax: 1)
         var differences: [RebuildDifference] = []
         let outcome: Result<ProjectionRebuild.Comparison, any Error>
         do {

@@ -111,14 +111,99 @@ struct RebuildTests {
         }
     }
 
-    @Test("a rebuild restores deleted rows")
-    func fromNothing() async throws {
+    /// Deletes every row that a rebuild makes again.
+    private static let deleteAll = """
+        delete from subledger.subscription;
+        delete from subledger.transaction;
+        delete from subledger.access_period;
+        delete from subledger.refunded_period;
+        delete from subledger.check_schedule;
+        delete from subledger.customer_edge;
+        delete from subledger.customer_link;
+        delete from subledger.ownership;
+        delete from subledger.customer_identity;
+        delete from subledger.shared_account_token
+        """
+
+    @Test("one worker or several restore all rows, customers that a backend links included", arguments: [1, 3])
+    func fromNothing(workers: Int) async throws {
+        let simulation = SimulatedLog.simulation()
+        #expect(!simulation.statements.isEmpty)
+        try await SimulatedLog.withEveryStory { log in
+            try await log.append(linksOf: simulation)
+            await log.projector.foldAllStreams()
+            let before = try await log.projections()
+            try await log.script(Self.deleteAll)
+
+            let outcome = try await log.rebuild(workers: workers)
+
+            #expect(outcome.rowsReplaced > 200)
+            let after = try await log.projections()
+            #expect(Set(after).subtracting(before) == [])
+            #expect(Set(before).subtracting(after) == [])
+            #expect(after.count == before.count)
+        }
+    }
+
+    @Test("several workers fold while events arrive, and nothing of a rebuild is left if one of them fails")
+    func severalWorkers() async throws {
+        struct Killed: Error {}
+        let deliveries = try await SimulatedLog.deliveries(subscriptions: 12)
+        try await SimulatedLog.with { log in
+            let half = deliveries.count / 2
+            try await log.append(deliveries[..<half])
+            await log.projector.foldAllStreams()
+            let before = try await log.projections()
+            var reports: [ProjectionRebuild.Progress] = []
+
+            do {
+                _ = try await log.rebuild(workers: 3) {
+                    reports.append($0)
+                    if reports.count == 3 { throw Killed() }
+                }
+                Issue.record("the rebuild has succeeded")
+            } catch is Killed {}
+            #expect(try await log.projections() == before)
+            try await log.script(Self.deleteAll)
+            reports = []
+            _ = try await log.rebuild(workers: 3) {
+                reports.append($0)
+                if reports.count == 2 { try await log.append(deliveries[half...]) }
+            }
+
+            #expect(reports.count > 4, "a page has at most a few events")
+            #expect(zip(reports, reports.dropFirst()).allSatisfy { $0.eventsFolded <= $1.eventsFolded })
+            #expect(reports.allSatisfy { $0.eventsFolded <= $0.eventsTotal })
+            await log.projector.foldAllStreams()
+            #expect(try await log.rebuild().rowsReplaced == 0)
+        }
+    }
+
+    @Test("the tables of another rebuild are not written")
+    func otherTables() async throws {
         try await SimulatedLog.withEveryStory { log in
             let before = try await log.projections()
-            try await log.script("delete from subledger.subscription; delete from subledger.transaction")
+            var isReplaced = false
 
-            _ = try await log.rebuild()
+            do {
+                _ = try await log.rebuild(workers: 3) { _ in
+                    if isReplaced { return }
+                    isReplaced = true
+                    // As a rebuild does that does not see this one's claim.
+                    try await log.script(
+                        """
+                        delete from subledger_rebuild.checkpoint;
+                        insert into subledger_rebuild.checkpoint
+                        select *
+                        from subledger.checkpoint
+                        """)
+                }
+                Issue.record("the rebuild has succeeded")
+            } catch let error as RebuildError {
+                #expect("\(error)" == "another rebuild of this database is running: wait until it ends")
+            }
 
+            #expect(isReplaced)
             #expect(try await log.projections() == before)
         }
     }

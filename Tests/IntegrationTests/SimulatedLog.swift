@@ -279,13 +279,17 @@ struct SimulatedLog {
             """)
     }
 
+    /// - Parameters:
+    ///   - workers: With several, each folds few events at a time, and the log is read in several parts.
     func rebuild(
-        app: String? = nil, environment: Subscriptions.Environment? = nil,
+        app: String? = nil, environment: Subscriptions.Environment? = nil, workers: Int = 1,
         onProgress: (ProjectionRebuild.Progress) async throws -> Void = { _ in }
     ) async throws -> ProjectionRebuild.Outcome {
-        let pool = PostgresPool(database.with(role: "subledger_projector"), limit: 1, logger: logger)
+        let pool = PostgresPool(database.with(role: "subledger_projector"), limit: workers, logger: logger)
         let rebuild = ProjectionRebuild(
-            owner: database, pool: pool, app: app, environment: environment, now: { .latest })
+            owner: database, pool: pool, app: app, environment: environment, now: { .latest }, workers: workers,
+            eventsIndexedMax: workers == 1 ? ProjectionRebuild.eventsIndexedMax : 40,
+            eventsAtOnceMax: workers == 1 ? ProjectionRebuild.eventsAtOnceMax : 10)
         do {
             let outcome = try await rebuild.run(onProgress: onProgress)
             await pool.close()

@@ -2,15 +2,17 @@
 /// hash of the id alone decides which part a subscription belongs to, for events and rows alike.
 struct MentionIndex {
     let parts: UInt64
-    let part: UInt64
+    private(set) var part: UInt64
     let seed: UInt64
     /// All events up to this position are indexed.
     private(set) var upTo: Int64 = 0
     /// Each event of each subscription of the part; after ``sort()``, in order of subscription and position.
-    private var mentions: [Mention] = []
+    private(set) var mentions: [Mention] = []
     private var checked: Set<UInt64> = []
+    /// For a subscription that is counted as one with others, a smaller one of these.
+    private var joined: [UInt64: UInt64] = [:]
 
-    private struct Mention: Comparable {
+    struct Mention: Comparable {
         let subscription: UInt64
         let position: Int64
 
@@ -25,14 +27,28 @@ struct MentionIndex {
         self.seed = seed
     }
 
+    /// Counts two subscriptions as one, in every part. Call it before events are added.
+    mutating func join(_ one: String, _ other: String) {
+        let (one, other) = (key(of: one), key(of: other))
+        if one != other { joined[max(one, other)] = min(one, other) }
+    }
+
+    /// Begins another part, without events.
+    mutating func begin(_ part: UInt64) {
+        self.part = part
+        upTo = 0
+        mentions.removeAll(keepingCapacity: true)
+        checked = []
+    }
+
     func contains(_ subscription: String) -> Bool {
-        hash(subscription) % parts == part
+        key(of: subscription) % parts == part
     }
 
     /// Adds the next event, with the subscriptions that it mentions. Call ``sort()`` after the last one.
     mutating func add(_ position: Int64, about subscriptions: some Sequence<String>) {
         upTo = position
-        for subscription in Set(subscriptions.map(hash)) where subscription % parts == part {
+        for subscription in Set(subscriptions.map(key(of:))) where subscription % parts == part {
             mentions.append(Mention(subscription: subscription, position: position))
         }
     }
@@ -45,7 +61,7 @@ struct MentionIndex {
     func events(about subscriptions: some Sequence<String>, upTo last: Int64) -> [Int64] {
         var positions: Set<Int64> = []
         for subscription in subscriptions {
-            let subscription = hash(subscription)
+            let subscription = key(of: subscription)
             var index = firstMention(of: subscription)
             while index < mentions.count, mentions[index].subscription == subscription, mentions[index].position <= last
             {
@@ -66,13 +82,13 @@ struct MentionIndex {
     }
 
     mutating func markChecked(_ subscriptions: some Sequence<String>) {
-        for subscription in subscriptions { checked.insert(hash(subscription)) }
+        for subscription in subscriptions { checked.insert(key(of: subscription)) }
     }
 
     /// Whether the subscription belongs to this part and has not been checked yet.
     func isUnchecked(_ subscription: String) -> Bool {
-        let hash = hash(subscription)
-        return hash % parts == part && !checked.contains(hash)
+        let key = key(of: subscription)
+        return key % parts == part && !checked.contains(key)
     }
 
     /// The position of an event of each unchecked subscription, ascending.
@@ -85,6 +101,13 @@ struct MentionIndex {
             positions.insert(mention.position)
         }
         return positions.sorted()
+    }
+
+    /// The same for subscriptions that are counted as one.
+    func key(of subscription: String) -> UInt64 {
+        var key = hash(subscription)
+        while let smaller = joined[key] { key = smaller }
+        return key
     }
 
     /// FNV-1a over seed and text, mixed so that the low bits depend on all others.

@@ -165,7 +165,7 @@ struct CustomerFold {
     ///
     /// - Returns: The keys that they name or no longer name and their customers, each with the position of the last
     ///   statement.
-    private func applyLinks(
+    func applyLinks(
         _ statements: [CustomerChanges.Statement]
     ) async throws(PostgresError) -> [CustomerKey: Int64] {
         guard !statements.isEmpty else { return [:] }
@@ -237,15 +237,7 @@ struct CustomerFold {
         }
         let rows = fresh.filter { ids.contains($0.originalTransactionId) }
         guard !rows.isEmpty else { return }
-        _ = try await connection.query(
-            Step(
-                CustomerStatements.writeOwnership,
-                [
-                    Parameter(streamId), .array(rows.map(\.originalTransactionId.text)),
-                    .array(rows.map { Timestamptz(start: $0.from) }), .array(rows.map { Timestamptz(end: $0.until) }),
-                    .array(rows.map(\.owner.kind.rawValue)), .array(rows.map(\.owner.id.text)),
-                    .array(rows.map(\.reason.rawValue)), .array(rows.map(\.position)),
-                ]))
+        _ = try await connection.query(Step(CustomerStatements.writeOwnership, Self.parameters(streamId, rows)))
     }
 
     /// Replaces all intervals of the keys that have another one.
@@ -263,13 +255,23 @@ struct CustomerFold {
         }
         let rows = fresh.filter { changed.contains($0.key) }
         guard !rows.isEmpty else { return }
-        _ = try await connection.query(
-            Step(
-                CustomerStatements.writeIdentities,
-                [
-                    Parameter(streamId), .array(rows.map(\.key.kind.rawValue)), .array(rows.map(\.key.id.text)),
-                    .array(rows.map { Timestamptz(start: $0.from) }), .array(rows.map { Timestamptz(end: $0.until) }),
-                    .array(rows.map(\.customer.kind.rawValue)), .array(rows.map(\.customer.id.text)),
-                ]))
+        _ = try await connection.query(Step(CustomerStatements.writeIdentities, Self.parameters(streamId, rows)))
+    }
+
+    static func parameters(_ streamId: Int32, _ rows: [Ownership]) -> [Parameter] {
+        [
+            Parameter(streamId), .array(rows.map(\.originalTransactionId.text)),
+            .array(rows.map { Timestamptz(start: $0.from) }), .array(rows.map { Timestamptz(end: $0.until) }),
+            .array(rows.map(\.owner.kind.rawValue)), .array(rows.map(\.owner.id.text)),
+            .array(rows.map(\.reason.rawValue)), .array(rows.map(\.position)),
+        ]
+    }
+
+    static func parameters(_ streamId: Int32, _ rows: [CustomerIdentity]) -> [Parameter] {
+        [
+            Parameter(streamId), .array(rows.map(\.key.kind.rawValue)), .array(rows.map(\.key.id.text)),
+            .array(rows.map { Timestamptz(start: $0.from) }), .array(rows.map { Timestamptz(end: $0.until) }),
+            .array(rows.map(\.customer.kind.rawValue)), .array(rows.map(\.customer.id.text)),
+        ]
     }
 }

@@ -76,15 +76,17 @@ enum CustomerStatements {
           and original_transaction_id = any ($2::text[])
         """)
 
-    static let writeOwnership = Statement(
-        "customer_write_ownership",
-        """
+    static let writeOwnership = Statement("customer_write_ownership", insertOwnership)
+    /// The same for rows of which another connection may write some.
+    static let addOwnership = Statement("customer_add_ownership", "\(insertOwnership) on conflict do nothing")
+
+    private static let insertOwnership: SQL = """
         insert into ownership (
           stream_id, original_transaction_id, starts_at, ends_at, customer_kind, customer_id, reason, position
         )
         select $1, unnest($2::text[]), unnest($3::timestamptz[]), unnest($4::timestamptz[]), unnest($5::text[]),
           unnest($6::text[]), unnest($7::text[]), unnest($8::bigint[])
-        """)
+        """
 
     static let loadIdentities = Statement(
         "customer_load_identities",
@@ -104,13 +106,15 @@ enum CustomerStatements {
           ))
         """)
 
-    static let writeIdentities = Statement(
-        "customer_write_identities",
-        """
+    static let writeIdentities = Statement("customer_write_identities", insertIdentities)
+    /// See ``addOwnership``.
+    static let addIdentities = Statement("customer_add_identities", "\(insertIdentities) on conflict do nothing")
+
+    private static let insertIdentities: SQL = """
         insert into customer_identity (stream_id, kind, id, starts_at, ends_at, customer_kind, customer_id)
         select $1, unnest($2::text[]), unnest($3::text[]), unnest($4::timestamptz[]), unnest($5::timestamptz[]),
           unnest($6::text[]), unnest($7::text[])
-        """)
+        """
 
     /// A page of the keys that links name, after a key.
     static let pageLinkedKeys = Statement(

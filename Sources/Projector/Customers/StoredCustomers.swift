@@ -18,10 +18,12 @@ struct StoredCustomers {
     private(set) var ownership: Set<Ownership> = []
     private(set) var identities: Set<CustomerIdentity> = []
 
-    /// - Parameter known: Subscriptions that need not be read.
+    /// - Parameters:
+    ///   - known: Subscriptions that need not be read.
+    ///   - withRows: False to leave out the stored rows.
     static func load(
         _ streamId: Int32, around seeds: Set<CustomerKey>, known: [String: ProjectedSubscription],
-        _ connection: PostgresConnection
+        _ connection: PostgresConnection, withRows: Bool = true
     ) async throws(PostgresError) -> ProjectionOutcome<StoredCustomers> {
         var stored = StoredCustomers()
         switch try await stored.add(streamId, around: seeds, known: known, connection) {
@@ -43,7 +45,7 @@ struct StoredCustomers {
         } else {
             stored.links = CustomerLinks(links)
         }
-        try await stored.loadRows(streamId, connection)
+        if withRows { try await stored.loadRows(streamId, connection) }
         return .success(stored)
     }
 

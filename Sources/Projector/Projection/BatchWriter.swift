@@ -91,6 +91,23 @@ struct BatchWriter: Sendable {
         }
     }
 
+    /// Moves the checkpoint to a position up to which all rows were written without it.
+    ///
+    /// - Parameter written: The checkpoint as it was before. The rows were computed with its products and rules; other ones
+    ///   may be configured by now.
+    /// - Returns: Nil if the checkpoint has been written since, or an event was skipped.
+    func record(_ position: Int64, after written: Checkpoint) async -> ProjectionOutcome<Checkpoint?> {
+        switch await checkpoint() {
+        case .failure(let failure): return .failure(failure)
+        case .success(let found):
+            guard found.version == written.version, found.skips == written.skips else { return .success(nil) }
+            return await leading(after: found) {
+                (connection, _) async throws(PostgresError) -> ProjectionOutcome<Checkpoint> in
+                .success(try await move(written, to: position, by: written.rowProducts, connection))
+            }
+        }
+    }
+
     /// Recomputes the rows of all subscriptions from their stored facts, because products or the rules of the app were
     /// configured differently, or a release with another projection version wrote the rows.
     func refoldAll(

@@ -11,6 +11,9 @@ package struct ProjectionRebuild: Sendable {
     private let app: String?
     private let environment: Environment?
     private let now: @Sendable () -> Instant
+    private let workers: Int
+    private let eventsIndexedMax: Int64
+    private let eventsAtOnceMax: Int
     private let refolds = RefoldHistory()
 
     /// - Parameters:
@@ -19,16 +22,28 @@ package struct ProjectionRebuild: Sendable {
     ///   - app: Only this app's streams; nil for all.
     ///   - environment: Only this environment's streams; nil for all.
     ///   - now: Decides what is published.
+    ///   - workers: How many connections fold a stream at once, at most as many as the pool lends.
+    ///   - eventsIndexedMax: Most events, for each worker, that are indexed at a time. The log is read once for each such part.
+    ///   - eventsAtOnceMax: Most events whose subscriptions a worker folds at a time.
     package init(
         owner: ConnectionConfiguration, pool: PostgresPool, app: String?, environment: Environment?,
-        now: @escaping @Sendable () -> Instant
+        now: @escaping @Sendable () -> Instant, workers: Int = 1,
+        eventsIndexedMax: Int64 = ProjectionRebuild.eventsIndexedMax,
+        eventsAtOnceMax: Int = ProjectionRebuild.eventsAtOnceMax
     ) {
         self.owner = owner
         self.pool = pool
         self.app = app
         self.environment = environment
         self.now = now
+        self.workers = min(workers, pool.limit)
+        self.eventsIndexedMax = eventsIndexedMax
+        self.eventsAtOnceMax = eventsAtOnceMax
     }
+
+    /// Needs about 30 bytes of memory for each event and subscription that it mentions.
+    package static let eventsIndexedMax = Limits.eventsIndexedMax
+    package static let eventsAtOnceMax = Limits.historyEventsMax
 
     /// How much of the log is folded.
     package struct Progress: Sendable, Hashable {
@@ -126,16 +141,42 @@ package struct ProjectionRebuild: Sendable {
         return streams
     }
 
+    /// Folds what a stream contains so far from whole histories, and then what was appended meanwhile in batches.
+    ///
     /// - Parameter last: No event after this position is folded.
     func catchUp(
         _ streams: inout [Stream], _ index: Int, through last: Int64 = .max,
         _ onProgress: (Progress) async throws -> Void
     ) async throws {
+        let end = min(last, streams[index].head)
+        if streams[index].folded == 0, end > 0 {
+            let before = streams.reduce(0) { $0 + $1.folded }
+            let total = streams.reduce(0) { $0 + $1.head }
+            try await foldHistories(streams[index], through: end) { folded in
+                try await onProgress(Progress(eventsFolded: before + folded, eventsTotal: total))
+            }
+            streams[index].folded = end
+        }
         while try await fold(&streams[index], batchesMax: Limits.batchesAtOnceMax, through: last) {
             try await onProgress(
                 Progress(
                     eventsFolded: streams.reduce(0) { $0 + $1.folded },
                     eventsTotal: streams.reduce(0) { $0 + $1.head }))
+        }
+    }
+
+    private func foldHistories(
+        _ stream: Stream, through last: Int64, _ onProgress: (Int64) async throws -> Void
+    ) async throws {
+        let writer = BatchWriter(
+            pool: pool, streamId: stream.id, tables: .rebuild, now: now, onSharedTokens: { _ in }, onNotices: { _ in })
+        let histories = HistoryFold(
+            writer: writer, workers: workers, eventsIndexedMax: eventsIndexedMax * Int64(workers),
+            eventsAtOnceMax: eventsAtOnceMax)
+        do {
+            try await histories.run(through: last, onProgress: onProgress)
+        } catch let error as ProjectionError {
+            throw Self.reason(error, stream)
         }
     }
 
@@ -154,15 +195,18 @@ package struct ProjectionRebuild: Sendable {
             case .ledElsewhere: break
             }
         } catch {
-            switch error {
-            case .database(let cause): throw cause
-            case .unfoldable: throw RebuildError.unfoldable(stream: "\(stream.app), \(stream.environment)", error)
-            case .repeatedRefold:
-                throw RebuildError.repeatedRefold(stream: "\(stream.app), \(stream.environment)", error)
-            }
+            throw Self.reason(error, stream)
         }
         // A rebuild that has lost its claim without noticing still leads the stream.
         throw RebuildError.runsAlready
+    }
+
+    private static func reason(_ error: ProjectionError, _ stream: Stream) -> any Error {
+        switch error {
+        case .database(let cause): cause
+        case .unfoldable: RebuildError.unfoldable(stream: "\(stream.app), \(stream.environment)", error)
+        case .repeatedRefold: RebuildError.repeatedRefold(stream: "\(stream.app), \(stream.environment)", error)
+        }
     }
 
     /// Leads all streams, folds the remaining events and replaces the live rows, in the transaction of the claim:

@@ -1,4 +1,5 @@
 import ArgumentParser
+import Foundation
 import Projector
 import Server
 
@@ -6,7 +7,8 @@ struct Rebuild: AsyncParsableCommand {
     static let configuration = CommandConfiguration(
         abstract: "Rebuild projections from the whole log; servers may keep running.",
         discussion: """
-            Readers see the old rows until all new ones replace them at once. Product settings are those that applied \
+            Readers see the old rows until all new ones replace them at once. Several connections fold a stream \
+            (--workers), each some subscriptions at a time from all of their events. Product settings are those that applied \
             to the old rows. An interrupted or failed rebuild changes nothing; the next one cleans up. Exit status 69 \
             if another rebuild is running, 65 if there is no such stream.
 
@@ -24,16 +26,34 @@ struct Rebuild: AsyncParsableCommand {
     @Option(help: ArgumentHelp("Only streams of this environment: \(StreamEnvironment.names).", valueName: "name"))
     var environment: StreamEnvironment?
 
+    @Option(
+        help: ArgumentHelp(
+            "How many connections fold a stream at once. [the number of processors, at most 8]", valueName: "number"))
+    var workers: Int?
+
     @OptionGroup var database: DatabaseFlags
+
+    /// Each has a connection.
+    private static let workersMax = 64
+
+    func validate() throws {
+        guard 1...Self.workersMax ~= workers ?? 1 else {
+            throw ValidationError("--workers must be between 1 and \(Self.workersMax).")
+        }
+    }
 
     func run() async throws {
         try await reportingFailures {
             let settings = Settings(flags: database.values)
             let logger = try settings.logger()
             try await Database.withExisting(settings, logger: logger) { database in
-                let pool = database.pool(.projector, limit: Projector.connectionsMax, logger: logger)
+                // More connections are for the operator to grant.
+                let workers = self.workers ?? min(8, ProcessInfo.processInfo.activeProcessorCount)
+                let pool = database.pool(
+                    .projector, limit: max(Projector.connectionsMax, workers), logger: logger)
                 let rebuild = ProjectionRebuild(
-                    owner: database.owner, pool: pool, app: app, environment: environment?.value, now: SystemClock.now)
+                    owner: database.owner, pool: pool, app: app, environment: environment?.value, now: SystemClock.now,
+                    workers: workers)
                 do {
                     if diff { try await compare(rebuild) } else { try await run(rebuild) }
                     await pool.close()
