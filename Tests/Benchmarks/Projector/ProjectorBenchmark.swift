@@ -10,6 +10,7 @@
 // of projections of that size. With --views, the analyst views are read instead of rebuild and check.
 
 import ArgumentParser
+import Encoding
 import EventLog
 import Foundation
 import Logging
@@ -57,16 +58,27 @@ struct ProjectorBenchmark: AsyncParsableCommand {
             await pool.close()
             return try await ViewTimes(database: database).measure()
         }
-        print("rebuild")
-        let usage = try await ProcessorTime.now()
-        let start = ContinuousClock.now
-        let rebuild = ProjectionRebuild(owner: database, pool: pool, app: nil, environment: nil, now: { log.middle })
-        let outcome = try await rebuild.run { @Sendable _ in }
-        guard outcome.rowsReplaced == 0 else { throw Unusable() }
-        let events = Int(outcome.eventsFolded)
-        Self.report(events, events, ContinuousClock.now - start, try await ProcessorTime.now() - usage)
+        let (events, one) = try await Self.rebuild(database, pool, workers: 1, now: log.middle)
+        let (_, two) = try await Self.rebuild(database, pool, workers: 2, now: log.middle)
+        print(String(format: "rebuild, rate with two workers to that with one: %.2f", one / two))
         await pool.close()
         try await Self.verify(database, events)
+    }
+
+    /// Rebuilds, and returns the number of events and how long it took.
+    private static func rebuild(
+        _ database: ConnectionConfiguration, _ pool: PostgresPool, workers: Int, now: Instant
+    ) async throws -> (events: Int, time: Duration) {
+        print("rebuild, workers: \(workers)")
+        let usage = try await ProcessorTime.now()
+        let start = ContinuousClock.now
+        let rebuild = ProjectionRebuild(
+            owner: database, pool: pool, app: nil, environment: nil, now: { now }, workers: workers)
+        let outcome = try await rebuild.run { @Sendable _ in }
+        guard outcome.rowsReplaced == 0 else { throw Unusable() }
+        let (events, time) = (Int(outcome.eventsFolded), ContinuousClock.now - start)
+        report(events, events, time, try await ProcessorTime.now() - usage)
+        return (events, time)
     }
 
     /// The session settings of the server and the commands.
