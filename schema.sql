@@ -264,7 +264,7 @@ grant select (
 
 comment on table subledger.event is
   'Every accepted notification, once, in commit order, without its body. Append-only: update, delete and truncate fail '
-  'for every role, but for `subledger erase`, which renames a person''s ids in facts';
+  'for every role, but for `subledger erase`, which renames a person''s ids in facts, and fingerprints of ids';
 comment on column subledger.event.position is 'From 1 without gaps within its stream, in commit order';
 comment on column subledger.event.received_at is 'When it was received, by our clock';
 comment on column subledger.event.occurred_at is
@@ -3631,14 +3631,14 @@ create or replace function analyst.store(original_transaction_id text) returns t
 language sql immutable parallel safe as $$
   select
     case
-      when original_transaction_id ~ '^[0-9]+$' then 'apple'
+      when original_transaction_id ~ '^([0-9]+|erased-[0-9a-f]{32}-apple-[0-9]+)$' then 'apple'
       when original_transaction_id not like 'grant:%' then 'google'
     end
 $$;
 
 comment on function analyst.store is
-  'The store of a subscription or one-time purchase: Apple''s ids are numbers, and Google''s purchase tokens are '
-  'not; null for access that was given by hand';
+  'The store of a subscription or one-time purchase: Apple''s ids are numbers, or say apple since an erasure, and '
+  'Google''s purchase tokens are not; null for access that was given by hand';
 
 create or replace function analyst.refund(
   revocation_date timestamptz, revocation_type text, revocation_reason integer, is_upgraded boolean,

@@ -108,6 +108,12 @@ package enum Limits {
     static let erasurePageEvents = 10_000
     /// Longest step of an erasure. The operator waits for it, and while the streams are locked, their notifications.
     static let erasureWaitMax = Duration.seconds(600)
+    /// For how long a store can report a subscription whose renewal is off, or that it gave up, after its end: notifications
+    /// are repeated for six and a half days.
+    static let erasureEndedSeconds: Int64 = 7 * 86_400
+    /// The same for every other subscription: a failed renewal is tried again for up to 90 days, and a pause takes up to three
+    /// months.
+    static let erasureFailedSeconds: Int64 = 100 * 86_400
     /// Longest session of the console: a working day.
     package static let consoleSessionMax = Duration.seconds(8 * 3600)
     /// A session that was not used for this long ends: a browser may be left alone.

@@ -33,7 +33,9 @@ struct ErasureReplayTests {
     ) async throws -> (people: Int, unexplained: Int) {
         let missing = try await missing(records, in: log)
         for repetition in missing.repetitions {
-            _ = try await ErasurePersonTests.erase(repetition.key, log, on: noon, random: repetition.random)
+            _ = try await ErasurePersonTests.erase(
+                repetition.key, log, on: noon, random: repetition.random,
+                replacesTransactions: records[0].statement.replacesTransactions, isRepeated: true)
         }
         return (missing.repetitions.count, missing.unexplained)
     }
@@ -90,6 +92,35 @@ struct ErasureReplayTests {
             #expect(try await ErasurePersonTests.owners(backup) == ErasurePersonTests.owners(log))
             #expect(try await ErasurePersonTests.isAsRebuilt(backup))
             #expect(try await Self.replay(erasures[0], in: backup, on: 4) == (0, 0))
+        }
+    }
+
+    @Test("the stores' own ids are replaced again, also those of someone who was erased without them before")
+    func transactions() async throws {
+        try await Self.withBackup { log, backup in
+            let story: [CustomerLog.Told] = [
+                .rows([.init("2000000000000101", -300..<(-200), account: Self.first)]),
+                .rows([.init("2000000000000901", account: Self.other)]),
+                .links("u-7", [CustomerKey(.account, Self.first)]),
+            ]
+            try await log.tell(story)
+            try await backup.tell(story)
+            _ = try await ErasurePersonTests.erase(CustomerKey(.link, "u-7"), log, on: 2)
+            _ = try await ErasurePersonTests.erase(
+                CustomerKey(.subscription, "2000000000000101"), log, on: 3, replacesTransactions: true)
+            let erasures = try await Self.listed(log)
+            #expect(erasures.map { $0[0].statement.replacesTransactions } == [false, true])
+
+            for erasure in erasures {
+                #expect(try await Self.missing(erasure, in: log).repetitions.isEmpty)
+                #expect(try await Self.replay(erasure, in: backup, on: 4) == (1, 0))
+            }
+
+            #expect(try await !ErasurePersonTests.mentions("2000000000000101", "u-7", Self.first, in: backup))
+            #expect(try await Self.facts(backup) == Self.facts(log))
+            #expect(try await ErasurePersonTests.owners(backup) == ErasurePersonTests.owners(log))
+            #expect(try await ErasurePersonTests.isAsRebuilt(backup))
+            for erasure in erasures { #expect(try await Self.replay(erasure, in: backup, on: 5) == (0, 0)) }
         }
     }
 

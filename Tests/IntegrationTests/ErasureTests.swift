@@ -262,6 +262,117 @@ struct ErasureTests {
         }
     }
 
+    /// The stores' own ids of the subscriptions that a customer owns in both apps, of orders without the number of a renewal.
+    private static func storeIds(_ ledger: Ledger, _ person: (kind: String, id: String)) async throws -> [String] {
+        try await ledger.rows(
+            """
+            select distinct split_part(split_part(store.id, '..', 1), ':', 1)
+            from subledger.ownership
+            join subledger.stream using (stream_id)
+            join subledger.transaction using (stream_id, original_transaction_id)
+            cross join unnest(array[original_transaction_id, transaction_id, web_order_line_item_id]) as store (id)
+            where environment = 'production'
+              and customer_kind = $1
+              and customer_id = $2
+              and store.id is not null
+            """, [Parameter(person.kind), Parameter(person.id)])
+    }
+
+    @Test("with --transactions, nothing has the stores' own ids of the person; figures and proofs are as before")
+    func transactions() async throws {
+        try await Self.withLedger { ledger in
+            let apps = [Ledger.app, Ledger.app + ".android"]
+            // Whoever shares a subscription with another customer is refused, and says so.
+            var people: [(kind: String, id: String, ids: [String])] = []
+            var refused = 0
+            for line in try await ledger.rows(
+                """
+                select customer_kind || ' ' || customer_id
+                from subledger.ownership
+                where customer_kind <> 'subscription'
+                group by customer_kind, customer_id
+                order by count(distinct stream_id) desc, customer_kind desc, count(*) desc, customer_id
+                """)
+            {
+                let words = line.split(separator: " ").map(String.init)
+                let shown = try apps.map { app in
+                    try ledger.erase(words[1], as: words[0], of: app, "--transactions", "--dry-run")
+                }
+                if shown.contains(where: { $0.error.contains("--transactions is not possible") }) {
+                    refused += 1
+                    continue
+                }
+                #expect(shown.contains { $0.error.contains(/ids of the stores to replace: [1-9]/) }, "\(line)")
+                people.append((words[0], words[1], try await Self.storeIds(ledger, (words[0], words[1]))))
+                if people.count == 4 { break }
+            }
+            try #require(people.count == 4, "\(people), refused \(refused)")
+            let all = people.flatMap { $0.ids + [$0.id] }
+            let order = try #require(all.first { $0.hasPrefix("GPA.") })
+            _ = try await ledger.rows(
+                """
+                insert into subledger.store_report_row (name, sha256, line, day, event, app, order_id, fields)
+                values ('sales', sha256(''), 1, '2026-01-01', 'sale', $1, $2, jsonb_build_object('Order Number', $2))
+                returning name
+                """, [Parameter(apps[1]), Parameter(order)])
+            let digests: SQL = """
+                select encode(subscription_sha256, 'hex')
+                from subledger.subscription_head
+                where subscription_sha256 in (
+                  select subledger.subscription_sha256(id) from unnest($1::text[]) as store (id)
+                )
+                """
+            let fingerprints: SQL = """
+                select encode(fingerprint, 'hex')
+                from subledger.event
+                where fingerprint is not null
+                """
+            let figures: SQL = """
+                select concat_ws(' ', day, app, store, product_id, country, currency, offer_type, payments, gross, refunded)
+                from analyst.revenue
+                order by 1
+                """
+            #expect(try await !ledger.rows(digests, [.array(all)]).isEmpty)
+            let before = (
+                access: try await ledger.access(), figures: try await ledger.rows(figures),
+                fingerprints: try await ledger.rows(fingerprints)
+            )
+            let head = TestFolder.path("head")
+            let key = TestFolder.path("head-key") + ".pem"
+            defer {
+                try? FileManager.default.removeItem(atPath: head)
+                try? FileManager.default.removeItem(atPath: key)
+            }
+            let signed = try ledger.run("head", "--head-key", key)
+            try #require(signed.status == 0, "\(signed.error)")
+            try signed.output.write(toFile: head, atomically: true, encoding: .utf8)
+
+            for person in people {
+                for app in apps {
+                    let outcome = try ledger.erase(person.id, as: person.kind, of: app, "--transactions", "--yes")
+                    let isUnknown = outcome.status == 65 && outcome.error.contains("nobody is known by this id")
+                    #expect(outcome.status == 0 || isUnknown, "\(person) \(outcome.error)")
+                }
+                #expect(try await ledger.places(of: person.ids + [person.id]) == [], "\(person)")
+                await ledger.log.projector.foldAllStreams()
+            }
+
+            #expect(try await ledger.places(of: all) == [])
+            #expect(try await ledger.rows(digests, [.array(all)]) == [])
+            let fingerprinted = try await ledger.rows(fingerprints)
+            #expect(fingerprinted.count == before.fingerprints.count)
+            #expect(Set(fingerprinted).count == Set(before.fingerprints).count)
+            #expect(Set(fingerprinted) != Set(before.fingerprints))
+            #expect(try await ledger.access() == before.access)
+            #expect(try await ledger.rows(figures) == before.figures)
+            let verified = try ledger.verify("--head", head, "--head-key", key)
+            #expect(verified.status == 0, "\(verified.output.prefix(2000))")
+            #expect(verified.output.contains(/events \d+ \([1-9]\d* erased\)/), "\(verified.output)")
+            let differences = try ledger.run("rebuild", "--diff")
+            #expect(differences.status == 0, "\(differences.output.prefix(3000))\(differences.error)")
+        }
+    }
+
     @Test("without --yes nothing happens; every role may still only append")
     func asked() async throws {
         let database = try await SharedDatabase.make()

@@ -120,6 +120,8 @@ package struct BackfillLog: Sendable {
                 and event.position > next.done
                 and event.position <= next.last_position
                 and (event.source in ('apple-v1', 'apple-receipt') or event.kind = 'link')
+                -- Not the names that an erasure gave.
+                and stated.id not like 'erased-%'
                 and not exists (
                   select
                   from subledger.store_history

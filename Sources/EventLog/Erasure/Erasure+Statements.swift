@@ -1,7 +1,8 @@
 import Postgres
 
 extension Erasure {
-    /// `$1` is the stream, `$2` to `$4` the ids with their names.
+    /// `$1` is the stream, `$2` to `$4` the ids with their names. Transactions, order lines and orders have a kind of their own,
+    /// since subscriptions mostly have the id of a transaction.
     enum Statements {
         private static let names: SQL = """
             name as (
@@ -54,7 +55,8 @@ extension Erasure {
             where stream_id = $1
             """)
 
-        /// Events whose facts contain one of the texts, which are in lower case.
+        /// Events whose facts contain one of the texts, which are in lower case, and those at the positions `$5`; of erasures only
+        /// if `$6`.
         static let page = Statement(
             "erasure_page",
             """
@@ -63,9 +65,74 @@ extension Erasure {
             where stream_id = $1
               and position > $2
               and position <= $3
-              and kind <> 'erasure'
-              and lower(facts::text) like any ($4::text[])
+              and (kind <> 'erasure' or $6)
+              and (position = any ($5::bigint[]) or lower(facts::text) like any ($4::text[]))
             order by position
+            """)
+
+        /// The events that reported the transactions of some subscriptions, under these or others.
+        static let reports = Statement(
+            "erasure_reports",
+            """
+            select distinct position
+            from subledger.transaction
+            cross join unnest(positions) as position
+            where stream_id = $1
+              and original_transaction_id = any ($2::text[])
+            """)
+
+        /// The subscriptions, apart from `$2`, that are called by one of the ids `$3`, or have such a transaction or order line.
+        static let sharedTransactions = Statement(
+            "erasure_shared_transactions",
+            """
+            select distinct original_transaction_id
+            from subledger.transaction
+            where stream_id = $1
+              and original_transaction_id <> all ($2::text[])
+              and (
+                original_transaction_id = any ($3::text[])
+                or transaction_id = any ($3::text[])
+                or web_order_line_item_id = any ($3::text[])
+              )
+            """)
+
+        /// Those of the subscriptions `$2`, and of the refund requests about the transactions `$3`, that a store can report after
+        /// `$4`, and until when: `$5` seconds after the end of one whose renewal is off or was given up, `$6` seconds after that
+        /// of every other one, or after the next check of a purchase that is not paid for yet.
+        static let open = Statement(
+            "erasure_open",
+            """
+            with ending as (
+              select original_transaction_id,
+                last_ends_at + interval '1 second' * case
+                  when auto_renew is false or expiration_intent is not null and in_billing_retry is not true then $5::bigint
+                  else $6::bigint
+                end as until
+              from subledger.subscription
+              where stream_id = $1
+                and original_transaction_id = any ($2::text[])
+              union all
+              select original_transaction_id, due_at + interval '1 second' * $6::bigint
+              from subledger.check_schedule
+              where stream_id = $1
+                and original_transaction_id = any ($2::text[])
+                and purchase_token is not null
+                and not exists (
+                  select
+                  from subledger.transaction
+                  where transaction.stream_id = check_schedule.stream_id
+                    and transaction.original_transaction_id = check_schedule.original_transaction_id
+                )
+              union all
+              select coalesce(original_transaction_id, transaction_id), deadline_at
+              from subledger.refund_request
+              where stream_id = $1
+                and transaction_id = any ($3::text[])
+                and decision is null
+            )
+            select original_transaction_id, until
+            from ending
+            where until > $4
             """)
 
         /// From here to the end of the transaction, the tables of the log accept these changes, and no others.
@@ -105,6 +172,58 @@ extension Erasure {
             set body = ''
             where stream_id = $1
               and position = any ($2::bigint[])
+            """)
+
+        /// The transactions of some subscriptions.
+        static let transactions = Statement(
+            "erasure_transactions",
+            """
+            select distinct transaction_id
+            from subledger.transaction
+            where stream_id = $1
+              and original_transaction_id = any ($2::text[])
+            """)
+
+        /// A fingerprint is a digest of numbers that can be guessed. Equal ones stay equal: `$3` and the first position.
+        static let fingerprints = Statement(
+            "erasure_fingerprints",
+            """
+            update subledger.event
+            set fingerprint = renamed.called
+            from (
+              select fingerprint, sha256(convert_to($3 || ' ' || min(position), 'UTF8')) as called
+              from subledger.event
+              where stream_id = $1
+                and position = any ($2::bigint[])
+                and fingerprint is not null
+              group by fingerprint
+            ) as renamed
+            where event.stream_id = $1
+              and event.position = any ($2::bigint[])
+              and event.fingerprint = renamed.fingerprint
+            """)
+
+        /// What the stores' reports say about the orders `$2`.
+        static let reportRows = Statement(
+            "erasure_report_rows",
+            """
+            select name, sha256, line, order_id, fields
+            from subledger.store_report_row
+            where app = $1
+              and split_part(order_id, '..', 1) = any ($2::text[])
+            """)
+
+        static let writeReportRows = Statement(
+            "erasure_write_report_rows",
+            """
+            update subledger.store_report_row
+            set order_id = input.order_id,
+              fields = input.fields
+            from unnest($1::text[], $2::bytea[], $3::integer[], $4::text[], $5::jsonb[])
+              as input (name, sha256, line, order_id, fields)
+            where store_report_row.name = input.name
+              and store_report_row.sha256 = input.sha256
+              and store_report_row.line = input.line
             """)
 
         static let subscriptionFacts = Statement(
@@ -167,16 +286,16 @@ extension Erasure {
             ]
             + transactionColumns.map { table, column in
                 Statement(
-                    "erasure_\(table)_\(column)",
+                    "erasure_\(table)_\(column)_stores",
                     """
                     with \(names)
                     update subledger.\(table) as changed
-                    set \(column) = name.called || substr(changed.\(column), length(name.id) + 1)
+                    set \(column) = name.called
                     from name
                     where changed.stream_id = $1
-                      and name.kind = 'subscription'
+                      and name.kind = 'transaction'
                       and changed.original_transaction_id in (select id from name where kind = 'subscription')
-                      and starts_with(changed.\(column), name.id)
+                      and changed.\(column) = name.id
                     """)
             }
             + subscriptionColumns.map { table, column in
@@ -201,7 +320,8 @@ extension Erasure {
                     set \(column) = name.called
                     from name
                     where changed.stream_id = $1
-                      and changed.\(kind) = name.kind
+                      -- The subscription before a migration may never have been one of this log.
+                      and changed.\(kind) = case name.kind when 'transaction' then 'subscription' else name.kind end
                       and changed.\(column) = name.id
                     """)
             } + [
@@ -225,6 +345,41 @@ extension Erasure {
                       and changed.transaction_id = before.transaction_id
                       and (account.called is not null or app.called is not null)
                     """),
+                // A digest of a number of Apple's can be guessed.
+                Statement(
+                    "erasure_subscription_head",
+                    """
+                    with \(names)
+                    update subledger.subscription_head as changed
+                    set subscription_sha256 = subledger.subscription_sha256(name.called)
+                    from name
+                    where changed.stream_id = $1
+                      and name.kind = 'subscription'
+                      and changed.subscription_sha256 = subledger.subscription_sha256(name.id)
+                    """),
+                // Apple's place in a history can contain the id of a transaction.
+                Statement(
+                    "erasure_store_history",
+                    """
+                    with \(names)
+                    update subledger.store_history as changed
+                    set revision = null
+                    from name
+                    where changed.stream_id = $1
+                      and name.kind = 'subscription'
+                      and changed.original_transaction_id = name.called
+                    """),
+                Statement(
+                    "erasure_consumption_answer",
+                    """
+                    with \(names)
+                    update subledger.consumption_answer as changed
+                    set transaction_id = name.called
+                    from name
+                    where changed.stream_id = $1
+                      and name.kind = 'transaction'
+                      and changed.transaction_id = name.id
+                    """),
                 Statement(
                     "erasure_customer_link_backend",
                     """
@@ -245,7 +400,7 @@ extension Erasure {
                     set store_account = name.called
                     from name
                     where changed.stream_id = $1
-                      and name.kind in ('app_transaction', 'subscription')
+                      and name.kind in ('app_transaction', 'subscription', 'transaction')
                       and changed.store_account = name.id
                     """),
                 Statement(
@@ -274,10 +429,11 @@ extension Erasure {
                     """),
             ]
 
-        /// Tables with the id of a transaction in a column: of a purchase on Google Play without an order, it begins with the
-        /// token.
+        /// Tables with the id of a transaction or of an order line in a column. That of a purchase on Google Play without an
+        /// order is, or begins with, the token.
         private static let transactionColumns: [(SQL, SQL)] = [
-            ("transaction", "transaction_id"), ("access_period", "transaction_id"),
+            ("transaction", "transaction_id"), ("transaction", "web_order_line_item_id"),
+            ("transaction", "previous_original_transaction_id"), ("access_period", "transaction_id"),
             ("refunded_period", "transaction_id"), ("subscription", "last_transaction_id"),
         ]
 

@@ -63,6 +63,7 @@ extension Erasure {
     package func missing(of records: [Record]) async throws -> Missing {
         var missing = Missing()
         guard let first = records.first else { return missing }
+        let replacesTransactions = first.statement.replacesTransactions
         let erased = try await erasedEvents(of: records)
         let open = erased.open
         guard !open.isEmpty else { return missing }
@@ -75,7 +76,10 @@ extension Erasure {
             for key in event.keys.subtracting(tried).sorted() {
                 tried.insert(key)
                 let app = event.place.stream.app
-                guard let scope = try await scopeIfKnown(of: key, app: app, environment: environment) else { continue }
+                let known = try await scopeIfKnown(
+                    of: key, app: app, environment: environment, replacesTransactions: replacesTransactions)
+                // With an obstacle, what came since the erasure has made it somebody else's, too.
+                guard let scope = known, scope.obstacle == nil else { continue }
                 let reached = try await reached(by: scope, before: first.statement.at)
                 guard reached.isSubset(of: erased.places) else { continue }
                 let covers = reached.intersection(open.map(\.place))
@@ -112,7 +116,8 @@ extension Erasure {
         let position: Int64
     }
 
-    /// The events that an erasure lists, as far as this log has them, and those that are not erased.
+    /// The events that an erasure lists, as far as this log has them, and those that are not erased. If the erasure replaced the
+    /// stores' own ids, only one that did the same counts.
     private func erasedEvents(
         of records: [Record]
     ) async throws -> (places: Set<Place>, open: [(place: Place, keys: Set<CustomerKey>)]) {
@@ -125,6 +130,7 @@ extension Erasure {
                 [
                     Parameter(record.stream.app), Parameter(record.stream.environment.rawValue),
                     .array(ranges.map(\.lowerBound)), .array(ranges.map(\.upperBound)), Parameter(record.statement.at),
+                    Parameter(record.statement.replacesTransactions),
                 ], deadline: deadline)
             for row in rows {
                 let place = Place(stream: record.stream, position: try row.value(at: 0))
@@ -144,10 +150,11 @@ extension Erasure {
     }
 
     private func scopeIfKnown(
-        of key: CustomerKey, app: String, environment: Environment
+        of key: CustomerKey, app: String, environment: Environment, replacesTransactions: Bool
     ) async throws -> ErasureScope? {
         do {
-            return try await scope(of: key, app: app, environment: environment)
+            return try await scope(
+                of: key, app: app, environment: environment, replacesTransactions: replacesTransactions)
         } catch Failure.nobody {
             return nil
         }
@@ -218,7 +225,8 @@ extension Erasure.Statements {
         order by event.stream_id, event.position
         """)
 
-    /// The events between the positions `$3` and `$4` that came until `$5`, and whether an erasure lists each.
+    /// The events between the positions `$3` and `$4` that came until `$5`, and whether an erasure lists each: one that replaced
+    /// the stores' own ids, if `$6`.
     static let listed = Statement(
         "erasure_listed",
         """
@@ -231,6 +239,7 @@ extension Erasure.Statements {
             and stream.environment = $2
             and event.source = 'operator'
             and event.kind = 'erasure'
+            and (not $6 or event.facts #> '{erasure,transactions}' = 'true')
         )
         select event.position, event.facts,
           exists (

@@ -10,10 +10,16 @@ package struct ErasureScope: Sendable {
         package let stream: StreamKey
         /// Whether it is of the app that the operator named.
         let isOfApp: Bool
+        /// Whether the stores' own ids of the person's purchases are replaced, too.
+        package let replacesTransactions: Bool
         /// Everything that leads to the person.
         fileprivate var known: Set<CustomerKey> = []
         /// What is the person's alone, in all streams. Of subscriptions, only purchase tokens: Apple's numbers name no person.
+        /// All of them if ``replacesTransactions``.
         package internal(set) var keys: Set<CustomerKey> = []
+        /// The stores' own ids of the person's purchases in all streams, if ``replacesTransactions``: of subscriptions,
+        /// transactions and order lines of Apple, and of orders of Google.
+        package internal(set) var transactions: Set<String> = []
         /// Ids that led to the person and are somebody else's now, or have always been.
         package internal(set) var kept: Set<CustomerKey> = []
         /// By the id before the erasure.
@@ -25,10 +31,14 @@ package struct ErasureScope: Sendable {
         /// can be.
         package var lines: [String] { subscriptions.filter { $0.value.isLine && $0.value.isAlone }.map(\.key).sorted() }
 
-        init(streamId: Int32, stream: StreamKey, isOfApp: Bool) {
+        /// The subscriptions whose ids are replaced, by their ids before.
+        var renamed: Set<String> { Set(keys.filter { $0.kind == .subscription }.map(\.id.text)) }
+
+        init(streamId: Int32, stream: StreamKey, isOfApp: Bool, replacesTransactions: Bool) {
             self.streamId = streamId
             self.stream = stream
             self.isOfApp = isOfApp
+            self.replacesTransactions = replacesTransactions
         }
     }
 
@@ -38,10 +48,14 @@ package struct ErasureScope: Sendable {
         /// Whether it is the person's now, and nobody else's.
         let isAlone: Bool
         let isLine: Bool
+        /// Whether it was another customer's at any time, or one has a seat of it.
+        let isShared: Bool
     }
 
     /// In the order of the streams' ids. Empty if nobody is known by the id.
     package internal(set) var parts: [Part]
+    /// Why the stores' own ids cannot be replaced; nil if they can, or are not asked for.
+    package internal(set) var obstacle: Erasure.Failure?
 
     package var isEmpty: Bool { parts.allSatisfy { $0.keys.isEmpty && $0.subscriptions.isEmpty } }
 
@@ -55,10 +69,11 @@ extension ErasureScope {
     /// Finds the person by an id, in the app's stream of an environment and in that of the app with which it shares customers;
     /// and in those streams of what names no environment, as pushes of Google do.
     ///
+    /// - Parameter transactions: Whether the stores' own ids are replaced, too.
     /// - Throws: ``PostgresError``.
     static func find(
-        _ key: CustomerKey, app: String, environment: Environment, on connection: PostgresConnection,
-        deadline: ContinuousClock.Instant
+        _ key: CustomerKey, app: String, environment: Environment, transactions: Bool,
+        on connection: PostgresConnection, deadline: ContinuousClock.Instant
     ) async throws(PostgresError) -> ErasureScope {
         var scope = ErasureScope(parts: [])
         guard !Pseudonyms.isName(key.id.text) else { return scope }
@@ -68,7 +83,10 @@ extension ErasureScope {
             let own: String = try row.value(at: 1)
             guard let environment = Environment(rawValue: try row.value(at: 2)) else { continue }
             let stream = StreamKey(app: own, environment: environment)
-            scope.parts.append(Part(streamId: try row.value(at: 0), stream: stream, isOfApp: own == app))
+            scope.parts.append(
+                Part(
+                    streamId: try row.value(at: 0), stream: stream, isOfApp: own == app,
+                    replacesTransactions: transactions))
         }
         var known: Set<CustomerKey> = [key]
         // An id of one app can lead to another id of the other.
@@ -96,6 +114,7 @@ extension ErasureScope {
             parts[index].keys = keys
             parts[index].kept = kept
             parts[index].known = known
+            if parts[index].replacesTransactions { parts[index].transactions = parts[index].renamed }
         }
     }
 }
@@ -115,7 +134,7 @@ extension ErasureScope.Part {
                 kept.insert(key)
                 continue
             }
-            if kind != .subscription { keys.insert(key) }
+            if kind != .subscription || replacesTransactions && !key.isGrant { keys.insert(key) }
             known.insert(key)
         }
         for row in try await connection.query(ErasureScope.Statements.subscriptions, asked, deadline: deadline) {
@@ -123,10 +142,14 @@ extension ErasureScope.Part {
             guard !Pseudonyms.isName(id) else { continue }
             let start = try row.value(Timestamptz.self, at: 1).start
             let isAlone: Bool = try row.value(at: 4)
-            let owned = ErasureScope.Owned(isAlone: isAlone, isLine: try row.value(at: 5))
+            let key = CustomerKey(.subscription, id)
+            let isToken: Bool = try row.value(at: 3)
+            let owned = ErasureScope.Owned(
+                isAlone: isAlone, isLine: try row.value(at: 5),
+                isShared: try row.value(Bool.self, at: 6) && !key.isGrant)
             subscriptions[id, default: owned].intervals.append(start...(try row.value(Timestamptz.self, at: 2).end))
             // Of a subscription that is somebody else's now, the name stays.
-            if isAlone, try row.value(Bool.self, at: 3) { keys.insert(CustomerKey(.subscription, id)) }
+            if isAlone, isToken || replacesTransactions && !key.isGrant { keys.insert(key) }
         }
         // Of long tokens, the id is a digest.
         for row in try await connection.query(
@@ -292,8 +315,8 @@ extension ErasureScope {
             """)
 
         /// The subscriptions that were ever one of these customers', not those of which they had a seat, the purchases on
-        /// Google Play of which they consist included; whether the id is a purchase token; whether it is nobody else's now; and whether it is a subscription of
-        /// its own.
+        /// Google Play of which they consist included; whether the id is a purchase token; whether it is nobody else's now;
+        /// whether it is a subscription of its own; and whether it was ever somebody else's, or somebody has a seat of it.
         static let subscriptions = Statement(
             "erasure_subscriptions",
             """
@@ -330,7 +353,20 @@ extension ErasureScope {
                   and now.reason <> 'seat'
                   and (now.customer_kind, now.customer_id) not in (select customer_kind, customer_id from customer)
               ),
-              named.original_transaction_id = named.line
+              named.original_transaction_id = named.line,
+              exists (
+                select
+                from subledger.ownership as other
+                where other.stream_id = $1
+                  and other.original_transaction_id = named.line
+                  -- Whoever was erased has no other ids.
+                  and other.customer_id not like 'erased-%'
+                  and (other.customer_kind, other.customer_id) not in (
+                    select customer_kind, customer_id from customer
+                    union all
+                    select kind, id from asked
+                  )
+              )
             from named
             order by 1, 2
             """)

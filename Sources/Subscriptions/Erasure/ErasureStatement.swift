@@ -16,10 +16,12 @@ package struct ErasureStatement: Sendable, Hashable {
     package let subscriptions: [String]
     /// The events that have no body any more, in ascending order.
     package let positions: [ClosedRange<Int64>]
+    /// Whether the stores' own ids of the person's purchases were replaced, too.
+    package let replacesTransactions: Bool
 
     package init(
         pseudonym: String, at: Instant, by: String, reason: String, subscriptions: [String],
-        positions: [ClosedRange<Int64>]
+        positions: [ClosedRange<Int64>], replacesTransactions: Bool = false
     ) {
         self.pseudonym = pseudonym
         self.at = at
@@ -27,6 +29,7 @@ package struct ErasureStatement: Sendable, Hashable {
         self.reason = reason
         self.subscriptions = subscriptions
         self.positions = positions
+        self.replacesTransactions = replacesTransactions
     }
 
     /// Creates the event to append to the log.
@@ -67,7 +70,8 @@ extension ErasureStatement {
         return writer.bytes
     }
 
-    /// `{"pseudonym":…,"at":…,"by":…,"reason":…,"subscriptions":[…],"positions":[{"first":…,"last":…}]}`
+    /// `{"pseudonym":…,"at":…,"by":…,"reason":…,"subscriptions":[…],"positions":[{"first":…,"last":…}]}`, with
+    /// `"transactions":true` if the stores' own ids were replaced.
     package func write(to writer: inout JSONWriter) {
         writer.object { writer in
             writer.member("pseudonym", pseudonym)
@@ -83,6 +87,7 @@ extension ErasureStatement {
                     writer.member("last", range.upperBound)
                 }
             }
+            writer.member("transactions", replacesTransactions ? true : nil)
         }
     }
 
@@ -99,6 +104,7 @@ extension ErasureStatement {
         self.init(
             pseudonym: try json.required("pseudonym"), at: at, by: try json.required("by"),
             reason: try json.required("reason"),
-            subscriptions: try json.requiredElements("subscriptions").compactMap(\.string), positions: ranges)
+            subscriptions: try json.requiredElements("subscriptions").compactMap(\.string), positions: ranges,
+            replacesTransactions: json.bool("transactions") ?? false)
     }
 }

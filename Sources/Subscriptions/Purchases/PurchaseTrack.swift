@@ -406,7 +406,7 @@ extension PurchaseTrack.Period {
 
 extension PurchaseOrder {
     /// The id of the first order of an order's purchase.
-    static func base(of orderId: String) -> String {
+    package static func base(of orderId: String) -> String {
         guard number(of: orderId) > 0, let dots = orderId.firstRange(of: "..") else { return orderId }
         return String(orderId[..<dots.lowerBound])
     }

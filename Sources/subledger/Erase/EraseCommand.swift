@@ -12,10 +12,14 @@ struct EraseCommand: AsyncParsableCommand {
         discussion: """
             Replaces what names the person (customer ids, account tokens, app transaction ids, purchase tokens) by \
             pseudonyms, everywhere, and removes the bodies of the events that are about the person. Transaction ids of \
-            Apple, order numbers of Google, products, dates and prices stay. So do positions, times and digests: heads \
-            that were signed before still hold. One transaction does it and appends an event that says so. Shows what it \
+            Apple and order numbers of Google stay, unless --transactions is given; products, dates and prices stay in \
+            any case. So do positions, times and digests: heads that were signed before still hold. One transaction does it and appends an event that says so. Shows what it \
             will do, and asks. Prints a JSON line for each app. Exit status 65 if nobody is known by the id; 69 if the \
             projections do not contain the whole log yet. Connects as the owner of the schema.
+
+            With --transactions, those go, too. It is refused with exit status 69 while a store can still report one of the \
+            subscriptions by its ids, and with 65 if one is or was another customer's, too, or the store names it together \
+            with one.
 
             With --list, prints what was erased, without any id: keep it outside of the database. After a backup from \
             before was restored, --replay finds the same people in it and erases them again.
@@ -39,6 +43,9 @@ struct EraseCommand: AsyncParsableCommand {
 
     @Option(help: ArgumentHelp("The reason, which is recorded. It must not name the person.", valueName: "text"))
     var reason: String?
+
+    @Flag(help: "Also replace the stores' own ids: of transactions, subscriptions, order lines and orders.")
+    var transactions = false
 
     @Flag(help: "Print the erasures of the log, a JSON line for each app.")
     var list = false
@@ -66,8 +73,9 @@ struct EraseCommand: AsyncParsableCommand {
         if let by { try WriteFlags.check(by, "--by") }
         guard !dryRun || !yes else { throw ValidationError("--dry-run and --yes exclude each other.") }
         if list || replay != nil {
-            guard !list || replay == nil, app == nil, customer == nil, reason == nil else {
-                throw ValidationError("--list and --replay exclude each other, and --app, --customer and --reason.")
+            guard !list || replay == nil, app == nil, customer == nil, reason == nil, !transactions else {
+                throw ValidationError(
+                    "--list and --replay exclude each other, and --app, --customer, --reason and --transactions.")
             }
             return
         }
@@ -107,23 +115,27 @@ struct EraseCommand: AsyncParsableCommand {
         guard let app, let customer, let reason else { return }
         let (key, environment) = (CustomerKey(kind, customer), environment?.value ?? .production)
         let progress = ProgressReport("erase", unit: "events")
-        let scope = try await erasure.scope(of: key, app: app, environment: environment) {
+        let scope = try await erasure.scope(
+            of: key, app: app, environment: environment, replacesTransactions: transactions, at: SystemClock.now()
+        ) {
             progress.update($0, of: $1)
         }
         try await show(scope, erasure)
+        if let obstacle = scope.obstacle { throw obstacle }
         guard !dryRun, try isConfirmed() else { return }
-        for outcome in try await erasure.erase(key, app: app, environment: environment, order(reason)) {
+        let order = Erasure.Order(
+            now: { SystemClock.now() }, by: operatorName, reason: reason, random: Self.newBytes(),
+            replacesTransactions: transactions)
+        for outcome in try await erasure.erase(key, app: app, environment: environment, order) {
             show(outcome)
         }
         try await removeReplacedFiles(erasure)
     }
 
-    /// - Parameter random: What the pseudonyms are made of. [new bytes]
-    private func order(_ reason: String, _ random: [UInt8]? = nil) -> Erasure.Order {
-        Erasure.Order(
-            now: { SystemClock.now() }, by: by ?? NSUserName(), reason: reason,
-            random: random ?? (0..<16).map { _ in UInt8.random(in: .min ... .max) })
-    }
+    private var operatorName: String { by ?? NSUserName() }
+
+    /// What pseudonyms are made of.
+    private static func newBytes() -> [UInt8] { (0..<16).map { _ in UInt8.random(in: .min ... .max) } }
 
     private func removeReplacedFiles(_ erasure: Erasure) async throws {
         do {
@@ -168,11 +180,15 @@ struct EraseCommand: AsyncParsableCommand {
         if people == 0, unexplained.isEmpty { printError("nothing to erase again: erasures \(erasures.count)") }
         if people > 0, !dryRun, try isConfirmed() {
             for records in erasures {
+                let statement = records[0].statement
                 // Looked for again, since an erasure changes what the next one finds.
                 for repetition in try await erasure.missing(of: records).repetitions {
+                    let order = Erasure.Order(
+                        now: { SystemClock.now() }, by: operatorName, reason: statement.reason,
+                        random: repetition.random ?? Self.newBytes(),
+                        replacesTransactions: statement.replacesTransactions, isRepeated: true)
                     let outcomes = try await erasure.erase(
-                        repetition.key, app: repetition.app, environment: repetition.environment,
-                        order(records[0].statement.reason, repetition.random))
+                        repetition.key, app: repetition.app, environment: repetition.environment, order)
                     for outcome in outcomes { show(outcome) }
                 }
             }
@@ -201,6 +217,9 @@ struct EraseCommand: AsyncParsableCommand {
             \(part.stream.app) (\(part.stream.environment.rawValue)): bodies to remove: \(part.positions.count), \
             subscriptions: \(part.lines.count), ids to replace: \(ids.isEmpty ? "none" : ids.joined(separator: ", "))
             """)
+        if part.replacesTransactions {
+            printError("ids of the stores to replace: \(part.transactions.count)")
+        }
         if !part.kept.isEmpty {
             printError("\(part.kept.count) more ids stay, since they are another customer's now, or shared by many")
         }
@@ -238,7 +257,7 @@ struct EraseCommand: AsyncParsableCommand {
 extension Erasure.Failure {
     fileprivate var exitCode: ExitCode {
         switch self {
-        case .behind, .busy: .unavailable
+        case .behind, .busy, .open: .unavailable
         case .archived: .configurationError
         default: .dataError
         }
