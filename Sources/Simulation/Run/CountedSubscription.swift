@@ -2,7 +2,7 @@ import Encoding
 
 /// What the figures count of a subscription or one-time purchase of either store.
 struct CountedSubscription {
-    enum Store {
+    enum Store: String {
         case apple, google
     }
 
@@ -32,6 +32,14 @@ struct CountedSubscription {
         let isOn: Bool
         /// In thousandths of the currency's unit.
         let price: Int64
+        /// Nil if it costs as much as before.
+        let increase: PriceIncrease?
+    }
+
+    /// What the customer says to a higher price. The raw values are columns.
+    enum PriceIncrease: String {
+        case agreed = "increase_agreed"
+        case silent = "increase_silent"
     }
 }
 
@@ -58,7 +66,9 @@ extension CountedSubscription {
                 ($0.commitment?.expiresDate ?? .earliest) > ($0.expiresDate ?? .latest)
             } ?? false
         renewal = preference.map {
-            NextRenewal(isOn: $0.isOn && ($0.isCommitmentOn || isCommitted), price: $0.seats?.paid ?? $0.price)
+            NextRenewal(
+                isOn: $0.isOn && ($0.isCommitmentOn || isCommitted), price: $0.seats?.paid ?? $0.price,
+                increase: $0.priceConsent.map { $0 == 1 ? .agreed : .silent })
         }
     }
 
@@ -71,13 +81,14 @@ extension CountedSubscription {
             order.items.map { (PlayLife.period(order.orderId, $0.productId), order.paidBack(of: $0)) }
         }
         let byPurchase = Dictionary(refunds) { first, _ in first }
-        let shares = Dictionary(
-            life.orders.map { (PlayLife.period($0.orderId, $0.items.first?.productId ?? ""), OrderShares($0)) }
-        ) { first, _ in first }
+        let shares = life.orders.flatMap { order in
+            order.items.map { (PlayLife.period(order.orderId, $0.productId), order.shares(of: $0)) }
+        }
+        let sharesByPurchase = Dictionary(shares) { first, _ in first }
         purchases = life.charges.map { charge in
             var charge = charge
             charge.orderRefunds = byPurchase[charge.transactionId] ?? []
-            charge.orderShares = shares[charge.transactionId]
+            charge.orderShares = sharesByPurchase[charge.transactionId] ?? nil
             return charge
         }
         failures = life.failures
@@ -96,7 +107,8 @@ extension CountedSubscription {
                     && renewing.allSatisfy { item in
                         item.installments.map { !$0.isCancellationPending || $0.remaining > 0 } ?? true
                     },
-                price: (renewing.isEmpty ? book.items : renewing).map(\.nextPrice).reduce(0, +))
+                price: (renewing.isEmpty ? book.items : renewing).map(\.nextPrice).reduce(0, +),
+                increase: book.items.lazy.compactMap(\.increase).first)
         }
     }
 
@@ -112,7 +124,7 @@ extension CountedSubscription {
                     purchaseDate: order.createTime, expiresDate: nil, reason: .purchase, offer: nil, price: item.price,
                     quantity: life.quantity)
                 purchase.orderRefunds = order.paidBack(of: item)
-                purchase.orderShares = OrderShares(order)
+                purchase.orderShares = order.shares(of: item)
                 return purchase
             }
         }
@@ -123,9 +135,14 @@ extension CountedSubscription {
     }
 }
 
-extension OrderShares {
-    fileprivate init(_ order: PlayOrder) {
-        self.init(tax: order.tax, proceeds: order.proceeds())
+extension PlayOrder {
+    /// What the order states about one of its products: of the proceeds, as much as of the price. Those of all products add
+    /// up.
+    fileprivate func shares(of item: Item) -> OrderShares? {
+        guard statesShares, total > 0, let index = items.firstIndex(of: item) else { return nil }
+        let before = items[..<index].map(\.price).reduce(0, +)
+        func proceeds(of paid: Int64) -> Int64 { self.proceeds() * paid / total }
+        return OrderShares(tax: item.tax, proceeds: proceeds(of: before + item.price) - proceeds(of: before))
     }
 }
 
@@ -134,6 +151,14 @@ extension PlayItem {
     fileprivate var nextPrice: Int64 {
         guard let priceChange, priceChange.state != .applied else { return price }
         return priceChange.newPrice
+    }
+
+    fileprivate var increase: CountedSubscription.PriceIncrease? {
+        switch priceChange?.state {
+        case .outstanding: .silent
+        case .confirmed: .agreed
+        case .applied, nil: nil
+        }
     }
 }
 

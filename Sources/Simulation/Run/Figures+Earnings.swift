@@ -5,42 +5,6 @@ extension Figures {
     /// The months after the first payment whose revenue is computed.
     private static let monthsMax = 6
 
-    /// Adds what was paid and kept, by whether the store's share is that of the first year of service or of later ones.
-    mutating func addProceeds(_ subscription: CountedSubscription) {
-        let storefront = subscription.storefront
-        let payments = subscription.purchases.filter(\.isPayment)
-        for payment in payments {
-            let isLater = payment.expiresDate != nil && Self.servedDays(before: payment, of: payments) >= 365
-            let place = "\(payment.product.id) \(storefront.country) \(storefront.currency)"
-            add(
-                payment.paid - payment.refunded, "proceeds", Self.month(payment.purchaseDate), place,
-                isLater ? "later" : "first_year")
-            guard let shares = payment.orderShares else { continue }
-            let key = "\(Self.month(payment.purchaseDate)) \(storefront.country) \(storefront.currency)"
-            add(shares.tax, "stated_proceeds", key, "tax")
-            add(shares.proceeds, "stated_proceeds", key, "proceeds")
-        }
-    }
-
-    /// The whole days of paid service before a payment. Full refunds do not count; a pause of more than 60 days begins anew.
-    private static func servedDays(before payment: Purchase, of payments: [Purchase]) -> Int64 {
-        let day: Int64 = 86_400_000
-        let now = payment.purchaseDate.milliseconds
-        let served = payments.filter { !$0.isPaidBackWhole && $0.purchaseDate < payment.purchaseDate }
-            .compactMap { paid in paid.expiresDate.map { (start: paid.purchaseDate.milliseconds, end: $0.milliseconds) }
-            }
-            .sorted { $0.start < $1.start }
-        var total: Int64 = 0
-        var until: Int64?
-        for span in served {
-            if let until, span.start - until > 60 * day { total = 0 }
-            total += max(0, min(span.end, now) - max(span.start, until ?? span.start))
-            until = max(until ?? span.end, span.end)
-        }
-        if let until, now - until > 60 * day { total = 0 }
-        return total / day
-    }
-
     /// Adds each price that a subscription paid, and whether the subscription ended with it.
     mutating func addPrices(_ subscription: CountedSubscription) {
         let boundaries = subscription.access.boundaries.sorted()
@@ -70,9 +34,10 @@ extension Figures {
                     index == 0
                     ? purchase.paid + subscription.addOns(of: purchase).map(\.paid).reduce(0, +)
                     : subscription.payments(ofPeriodOf: purchase, at: start).map(\.paid).reduce(0, +)
+                let isLeft = index == added.count && ended.contains(purchase.transactionId)
                 return HeldPrice(
-                    key: Self.place(of: purchase, paying: amount, subscription), start: start,
-                    isLeft: index == added.count && ended.contains(purchase.transactionId))
+                    key: Self.place(of: purchase, paying: amount, subscription), start: start, isLeft: isLeft,
+                    isLeftForPrice: isLeft && subscription.endings[purchase.transactionId] == .price)
             }
         }
         let last = prices.map(\.start).max()
@@ -82,6 +47,11 @@ extension Figures {
             add(1, "price_cohorts", key, "subscriptions")
             let state = latest.isLeft ? "churned" : latest.start != last ? "moved" : isActive ? "active" : "churned"
             add(1, "price_cohorts", key, state)
+            if state == "active" { add(subscription.monthlyValue(at: asOf), "price_cohorts", key, "mrr") }
+            let asked = state == "active" ? subscription.renewal?.increase?.rawValue : nil
+            guard let increase = latest.isLeftForPrice ? "increase_left" : asked else { continue }
+            add(1, "price_cohorts", key, "increase_asked")
+            add(1, "price_cohorts", key, increase)
         }
     }
 
@@ -91,6 +61,8 @@ extension Figures {
         let start: Instant
         /// Whether access ended with it.
         let isLeft: Bool
+        /// Whether that was because a higher one was not accepted.
+        let isLeftForPrice: Bool
     }
 
     private static func place(

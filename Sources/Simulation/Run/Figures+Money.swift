@@ -32,35 +32,6 @@ extension Figures {
         add(renewal.price, "renewal_outlook", key, "amount")
     }
 
-    /// Adds how the monthly value of a customer's subscriptions changes from one day to the next, in each currency, grace
-    /// included.
-    mutating func addValueMovements(_ subscriptions: [CountedSubscription], owned: Range<Instant>) {
-        for (currency, same) in Dictionary(grouping: subscriptions, by: \.storefront.currency) {
-            let boundaries = Set(same.flatMap(\.access.boundaries) + [owned.lowerBound, owned.upperBound])
-            // What happens at 00:00 changes the value from the day before to that day.
-            let days = Set(
-                boundaries.filter { $0 > .earliest && $0 < .latest }.map {
-                    ($0.milliseconds - 1) / Draw.dayMilliseconds * Draw.dayMilliseconds
-                })
-            var before: Int64 = 0
-            var hadValue = false
-            for day in days.sorted().compactMap({ Instant(milliseconds: $0) }) {
-                let next = day.advanced(byMilliseconds: Draw.dayMilliseconds)
-                guard next <= asOf else { break }
-                let after = owned.contains(next) ? same.reduce(0) { $0 + $1.monthlyValue(at: next) } : 0
-                if after != before {
-                    let movement =
-                        before == 0
-                        ? hadValue ? "reactivation" : "new"
-                        : after == 0 ? "churn" : before < after ? "expansion" : "contraction"
-                    add(abs(after - before), "mrr_movements", Self.month(day), currency, movement)
-                }
-                before = after
-                hadValue = hadValue || after > 0
-            }
-        }
-    }
-
     /// Adds each use of an offer, with what was paid until the next one.
     mutating func addOffers(_ subscription: CountedSubscription) {
         let purchases = subscription.purchases.filter { !$0.isRestored && $0.isOfRenewing && !$0.isAddOn }

@@ -7,7 +7,18 @@ import Encoding
 /// `movements 2025-03-01 com.example.app.plus.monthly new`. Amounts are in thousandths of the currency's unit.
 /// Figures of 0 are omitted.
 package struct Figures: Sendable, Hashable {
-    package private(set) var values: [String: Int64] = [:]
+    /// All figures but those of ``proceeds``.
+    private var sums: [String: Int64] = [:]
+    /// By the keys of the view `proceeds`, separated by spaces.
+    var proceeds: [String: Proceeds] = [:]
+
+    package var values: [String: Int64] {
+        proceeds.reduce(into: sums) { values, row in
+            for (column, value) in row.value.columns where value != 0 {
+                values["proceeds \(row.key) \(column)"] = value
+            }
+        }
+    }
 
     /// What happens later is not known yet.
     let asOf: Instant
@@ -31,8 +42,9 @@ package struct Figures: Sendable, Hashable {
     }
 
     mutating func add(_ value: Int64 = 1, _ words: String...) {
-        let sum = (values[words.joined(separator: " ")] ?? 0) + value
-        values[words.joined(separator: " ")] = sum == 0 ? nil : sum
+        let name = words.joined(separator: " ")
+        let sum = (sums[name] ?? 0) + value
+        sums[name] = sum == 0 ? nil : sum
     }
 
     /// Euros for one unit of each currency, on every day: made up, so that no amount needs rounding.

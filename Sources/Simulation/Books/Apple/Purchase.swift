@@ -14,6 +14,9 @@ package struct Purchase: Sendable, Hashable {
     package let purchaseDate: Instant
     /// Nil for one-time purchases. An extension moves it.
     package var expiresDate: Instant?
+    /// The end that was paid for, before free days were added to it. Nil if none were, and on Google Play, whose share does
+    /// not depend on the years of service.
+    var paidUntil: Instant?
     package let reason: Reason
     package let offer: Offer?
     /// In thousandths of the currency's unit.
@@ -37,12 +40,12 @@ package struct Purchase: Sendable, Hashable {
     package var isAddOn = false
     /// What the order says was paid back, oldest first. Apple has no orders: the revocation or the seats say it.
     package var orderRefunds: [PaidBack] = []
-    /// The tax in the price and what the developer gets in the end, as the order states them for all of its products, in
-    /// thousandths of the currency's unit. Nil for Apple, and for products that were bought beside another one.
+    /// The tax in the price and what the developer gets in the end, as the order states them. Nil if it does not, and for
+    /// Apple.
     var orderShares: OrderShares?
 }
 
-/// How an order divides what was paid.
+/// How an order divides what was paid for one of its products, in thousandths of the currency's unit.
 struct OrderShares: Sendable, Hashable {
     /// Also of what was paid back.
     let tax: Int64
@@ -91,6 +94,12 @@ extension Purchase {
 
     /// Pays for a period that another one follows unless something prevents it.
     var isOfRenewing: Bool { expiresDate != nil && !isPrepaid }
+
+    /// Adds free days to the period.
+    mutating func extend(to end: Instant) {
+        paidUntil = paidUntil ?? expiresDate
+        expiresDate = end
+    }
 }
 
 /// The seats of a purchase, as Apple's documentation describes them. No genuine transaction with seats was seen.

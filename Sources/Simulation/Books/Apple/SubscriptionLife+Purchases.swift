@@ -87,7 +87,7 @@ extension SubscriptionLife {
     package mutating func extend(byDays days: Int, at instant: Instant) {
         let id = current.transactionId
         let end = expiry.advanced(byMilliseconds: Int64(days) * 86_400_000)
-        change(id) { $0.expiresDate = end }
+        change(id) { $0.extend(to: end) }
         updatePreference { $0.renewalDate = end }
         access.extend(id, to: end)
         send(StoreNotification.Name("RENEWAL_EXTENDED"), version1: nil, at: instant, .active)

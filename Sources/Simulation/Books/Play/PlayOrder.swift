@@ -19,6 +19,9 @@ package struct PlayOrder: Sendable, Hashable {
         package let phase: PlayPhase?
         /// In thousandths of the currency's unit.
         package let price: Int64
+
+        /// The tax in it.
+        package var tax: Int64 { price / 10 }
     }
 
     package struct Change: Sendable, Hashable {
@@ -57,8 +60,12 @@ package struct PlayOrder: Sendable, Hashable {
     /// In thousandths of the currency's unit.
     package var total: Int64 { items.map(\.price).reduce(0, +) }
 
+    /// Whether Google states the tax and the proceeds. It does not document when it does; in these books it is every other
+    /// payment.
+    package var statesShares: Bool { (orderId.utf8.last ?? 0) % 2 == 0 }
+
     /// The tax in it.
-    package var tax: Int64 { items.map { $0.price / 10 }.reduce(0, +) }
+    package var tax: Int64 { items.map(\.tax).reduce(0, +) }
 
     /// What the developer gets of what is not paid back, without taxes and the store's share of 15 percent.
     package func proceeds(at instant: Instant = .latest) -> Int64 {

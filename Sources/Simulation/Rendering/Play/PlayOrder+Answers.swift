@@ -12,9 +12,9 @@ extension PlayOrder {
             writer.time("createTime", createTime, rendering)
             writer.time("lastEventTime", changes.last { $0.at <= instant }?.at, rendering)
             writer.money("total", currency, thousandths: total)
-            writer.money("tax", currency, thousandths: tax)
+            if statesShares { writer.money("tax", currency, thousandths: tax) }
             // An order that was never charged brings nothing.
-            if state != .pending, state != .canceled {
+            if statesShares, state != .pending, state != .canceled {
                 writer.money("developerRevenueInBuyerCurrency", currency, thousandths: proceeds(at: instant))
             }
             writer.key("lineItems")
@@ -30,7 +30,7 @@ extension PlayOrder {
     private func writeItem(_ item: Item, _ state: State, _ rendering: PlayRendering, to writer: inout JSONWriter) {
         writer.member("productId", item.productId)
         writer.money("total", currency, thousandths: item.price)
-        writer.money("tax", currency, thousandths: item.price / 10)
+        if statesShares { writer.money("tax", currency, thousandths: item.tax) }
         guard let basePlanId = item.basePlanId else { return writer.emptyObject("oneTimePurchaseDetails") }
         writer.key("subscriptionDetails")
         writer.object { writer in
