@@ -28,6 +28,25 @@ extension Draw {
             renew(&life, 1...1)
             guard life.purchases.count < Self.purchasesMax, !isLeft(life) else { return leave(&life) }
         }
+        raisePrice(&life)
+    }
+
+    /// Asks for consent to a price increase in the last period of the window, in two of five stories. Half of the customers
+    /// consent at once.
+    private mutating func raisePrice(_ life: inout SubscriptionLife) {
+        guard index % 5 < 2, let preference = life.renewalPreference, preference.nextProduct == life.current.product,
+            preference.offer == nil, preference.seats == nil, !life.customer.isMember, !life.isRestored
+        else { return }
+        let events = [life.current.purchaseDate, life.history.last?.at, life.notifications.last?.signedDate]
+        let last = events.compactMap(\.self).max() ?? window.end
+        let end = min(life.expiry, window.end)
+        guard isInWindow(last.advanced(byMilliseconds: Self.lagMilliseconds)) else { return }
+        let asked = between(last, end)
+        guard isInWindow(asked) else { return }
+        life.announcePriceIncrease(at: asked)
+        guard random.chance(50) else { return }
+        let agreed = between(asked, end)
+        if isInWindow(agreed) { life.acceptPriceIncrease(at: agreed) }
     }
 
     /// Whether an event that is due at the instant is in the window.

@@ -28,6 +28,22 @@ extension PlayDraw {
             guard !life.isClosed else { return }
             guard left > 0, !isLeft(life) else { return leave(&life) }
         }
+        raisePrice(&life)
+    }
+
+    /// Announces a price increase in the last period of the window, in two of five stories. Half of the customers agree.
+    private mutating func raisePrice(_ life: inout PlayLife) {
+        let end = min(life.paidEnd, window.end)
+        let last = Self.next(life)
+        guard story % 5 < 2, life.isRenewing, life.book.items.count == 1,
+            isInWindow(last.advanced(byMilliseconds: Self.lagMilliseconds))
+        else { return }
+        let asked = between(last, end)
+        guard isInWindow(asked) else { return }
+        life.changePrice(isConfirmed: false, at: asked)
+        guard random.chance(50) else { return }
+        let agreed = between(asked, end)
+        if isInWindow(agreed) { life.changePrice(isConfirmed: true, at: agreed) }
     }
 
     /// - Parameter times: How many times as often as a subscription is cancelled.

@@ -88,7 +88,7 @@ struct PlayDraw {
     mutating func within(_ life: PlayLife) -> Instant { between(Self.next(life), life.paidEnd) }
 
     /// A minute after the last event: the books show a void of an older payment only in the list of voids.
-    private static func next(_ life: PlayLife) -> Instant {
+    static func next(_ life: PlayLife) -> Instant {
         let events = [life.current.history.last?.at, life.voids.last?.voidedTime].compactMap(\.self)
         return (events.max() ?? life.paidEnd).advanced(byMilliseconds: 60_000)
     }
