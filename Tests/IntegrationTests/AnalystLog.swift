@@ -43,16 +43,24 @@ enum AnalystLog {
         try await log.script("analyze")
     }
 
-    /// Imports the exchange rates of ``Simulation/Figures``.
-    static func addRates(_ log: SimulatedLog) async throws {
+    /// Fills the tables of exchange rates, commissions and taxes with those of ``Simulation/Figures``.
+    static var tables: String {
         let rates = Figures.euroRates.map { "('\($0.currency)', 1.0 / \($0.euros))" }.joined(separator: ", ")
-        try await log.script(
-            """
+        let commissions = Figures.commissions.map { line in
+            "('\(line.store)', '\(line.kind)', '\(line.country)', '\(line.start)', \(line.share) / 10.0, "
+                + "\(line.laterShare ?? line.share) / 10.0)"
+        }
+        let taxes = Figures.taxRates.map { "('\($0.country)', '\($0.start)', \($0.rate) / 10.0)" }
+        return """
             insert into subledger.exchange_rate (currency, day, per_euro)
             select currency, day, per_euro
             from (values \(rates)) as rate (currency, per_euro)
-            cross join generate_series(date '2024-12-01', current_date, interval '1 day') as day
-            """)
+            cross join generate_series(date '2024-12-01', current_date, interval '1 day') as day;
+            insert into subledger.commission (store, kind, country, starts_on, percent, later_percent)
+            values \(commissions.joined(separator: ", "));
+            insert into subledger.tax_rate (country, starts_on, percent)
+            values \(taxes.joined(separator: ", "));
+            """
     }
 
     /// The figures of the views, with the names of ``Simulation/Figures``, without zeros.
@@ -185,9 +193,21 @@ enum AnalystLog {
           cross join lateral (
             values
               ('new', new), ('reactivation', reactivation), ('expansion', expansion), ('contraction', contraction),
-              ('churn', churn)
+              ('churn', churn), ('opening', opening), ('closing', closing)
           ) as figure (name, value)
           group by month, currency, name
+          union all
+          select
+            concat_ws(
+              ' ', 'mrr_movement_parts', month, product_id, length, country, currency, offer_type, name),
+            sum(value * 1000)::bigint
+          from analyst.mrr_movement_parts
+          cross join lateral (
+            values
+              ('opening', opening), ('new', new), ('reactivation', reactivation), ('expansion', expansion),
+              ('contraction', contraction), ('churn', churn), ('moved', moved), ('closing', closing)
+          ) as figure (name, value)
+          group by month, product_id, length, country, currency, offer_type, name
           union all
           select
             format(
@@ -220,18 +240,25 @@ enum AnalystLog {
           union all
           select
             format(
-              'proceeds %s %s %s %s %s', date_trunc('month', day)::date, product_id, country, currency,
-              case when is_later then 'later' else 'first_year' end),
+              'proceeds_detail %s %s %s %s %s %s %s', date_trunc('month', day)::date, product_id, country, currency,
+              case when is_later then 'later' else 'first_year' end, coalesce((tax_percent * 10)::int::text, 'unknown'),
+              coalesce((commission_percent * 10)::int::text, 'unknown')),
             sum(paid * 1000)::bigint
           from analyst.proceeds_detail
-          group by date_trunc('month', day), product_id, country, currency, is_later
+          group by
+            date_trunc('month', day), product_id, country, currency, is_later, tax_percent, commission_percent
           union all
           select
-            format('stated_proceeds %s %s %s %s', date_trunc('month', day)::date, country, currency, name),
-            sum(value * 1000)::bigint
-          from analyst.proceeds_detail
-          cross join lateral (values ('tax', tax), ('proceeds', proceeds)) as figure (name, value)
-          group by date_trunc('month', day), country, currency, name
+            format(
+              'proceeds %s %s %s %s %s %s', day, product_id, country, currency,
+              case when estimated then 'estimated' else 'stated' end, name),
+            (value * 1000)::bigint
+          from analyst.proceeds
+          cross join lateral (
+            values
+              ('paid', paid), ('unestimated', unestimated), ('tax', tax), ('commission', commission),
+              ('proceeds', proceeds)
+          ) as figure (name, value)
           union all
           select
             concat_ws(
@@ -240,7 +267,10 @@ enum AnalystLog {
             sum(value)::bigint
           from analyst.price_cohorts
           cross join lateral (
-            values ('subscriptions', subscriptions), ('active', active), ('churned', churned), ('moved', moved)
+            values
+              ('subscriptions', subscriptions), ('active', active), ('mrr', mrr * 1000), ('churned', churned),
+              ('moved', moved), ('increase_asked', increase_asked), ('increase_agreed', increase_agreed),
+              ('increase_silent', increase_silent), ('increase_left', increase_left)
           ) as figure (name, value)
           group by product_id, country, currency, price, offer_type, offer_identifier, name
           union all

@@ -222,7 +222,7 @@ struct GoogleAnswerKeyTests {
     }
 
     /// The views of which a lost notification changes nothing, once everything was asked again.
-    private static let moneyViews = ["revenue", "proceeds", "refunds", "refund_rate"]
+    private static let moneyViews = ["revenue", "proceeds", "proceeds_detail", "refunds", "refund_rate"]
 
     /// Both stores, with 30 percent of the notifications lost and asked again.
     @Test("what was paid and paid back is what the stores' books and reports say, an offer's price included")
@@ -256,6 +256,7 @@ struct GoogleAnswerKeyTests {
             let line = try #require(JSONSerialization.jsonObject(with: Data($0.utf8)) as? [String: Any])
             return "\(line["figure"] ?? "") \(line["value"] ?? "")"
         }.filter(isOfMoney)
+        try await database.script(AnalystLog.tables)
         let found = try await AnalystLog.figures(database.configuration).map { "\($0.key) \($0.value)" }
             .filter(isOfMoney)
         #expect(right.contains { $0.hasPrefix("refunds ") && $0.contains(" plus:") })
