@@ -2041,7 +2041,8 @@ comment on table subledger.commission is
   'country; from `subledger commission import`';
 comment on column subledger.commission.store is 'apple or google';
 comment on column subledger.commission.kind is 'subscription if the store renews it, else one_time';
-comment on column subledger.commission.country is 'ISO 3166-1 alpha-3; empty for all countries without rows of their own';
+comment on column subledger.commission.country is
+  'ISO 3166-1 alpha-3; empty for all countries, until the first day of a row of their own';
 comment on column subledger.commission.starts_on is 'The first day, UTC';
 comment on column subledger.commission.percent is 'Of the price without tax';
 comment on column subledger.commission.later_percent is
@@ -2065,7 +2066,8 @@ grant select on subledger.tax_rate to subledger_reader, subledger_analyst;
 
 comment on table subledger.tax_rate is
   'The tax that is part of prices, from a day on until the next row of the same country; from `subledger tax import`';
-comment on column subledger.tax_rate.country is 'ISO 3166-1 alpha-3; empty for all countries without rows of their own';
+comment on column subledger.tax_rate.country is
+  'ISO 3166-1 alpha-3; empty for all countries, until the first day of a row of their own';
 comment on column subledger.tax_rate.starts_on is 'The first day, UTC';
 comment on column subledger.tax_rate.percent is 'Of the price without tax: 19 means that 119 was paid for 100';
 
@@ -7128,7 +7130,7 @@ comment on column analyst.proceeds_detail.currency is 'ISO 4217';
 comment on column analyst.proceeds_detail.paid is 'The price less what was given back, in the currency unit';
 comment on column analyst.proceeds_detail.is_later is 'Whether the share of later years counts: see revenue_detail';
 comment on column analyst.proceeds_detail.tax_percent is
-  'Tax in percent of the price without it; null if the table has no rate of the country or of all countries';
+  'Tax in percent of the price without it; null if the table has no rate of the country or of all countries yet';
 comment on column analyst.proceeds_detail.commission_percent is
   'Share of the store in percent of the price without tax; null if the table has none';
 
@@ -7157,35 +7159,43 @@ with alike as (
 ), shared as (
   select
     rated.*,
-    case
-      when estimated then (paid - tax) * commission_percent / 100
-      else paid - tax - proceeds
-    end as commission
+    case when estimated then (paid - tax) * commission_percent / 100 else 0 end as commission
   from rated
 )
 select
-  shared.day,
+  summed.day,
   stream.app,
   stream.environment,
-  shared.store,
-  shared.kind,
-  shared.product_id,
-  shared.country,
-  shared.currency,
-  sum(shared.paid) as paid,
-  round(sum(shared.tax) filter (where shared.commission is not null), 3) as tax,
-  round(sum(shared.commission), 3) as commission,
-  round(sum(shared.paid - shared.tax - shared.commission), 3) as proceeds,
-  coalesce(sum(shared.paid) filter (where shared.commission is null), 0) as unestimated,
-  shared.estimated
-from shared
-join subledger.stream using (stream_id)
-group by
-  shared.day, stream.app, stream.environment, shared.store, shared.kind, shared.product_id, shared.country,
-  shared.currency, shared.estimated;
+  summed.store,
+  summed.kind,
+  summed.product_id,
+  summed.country,
+  summed.currency,
+  summed.paid,
+  summed.tax,
+  -- The rest, so that the columns add up to the last digit.
+  case when summed.estimated then summed.commission else summed.paid - summed.tax - summed.proceeds end as commission,
+  case
+    when summed.estimated then summed.paid - summed.unestimated - summed.tax - summed.commission
+    else summed.proceeds
+  end as proceeds,
+  summed.unestimated,
+  summed.estimated
+from summed
+join subledger.stream using (stream_id);
 
 comment on view analyst.proceeds is
   'What is left of payments after tax and the share of the store: paid is tax, commission, proceeds and unestimated. As '
+), summed as (
+  select
+    day, stream_id, store, kind, product_id, country, currency, estimated,
+    sum(paid) as paid,
+    round(sum(tax) filter (where commission is not null), 3) as tax,
+    round(sum(commission), 3) as commission,
+    sum(proceeds) as proceeds,
+    coalesce(sum(paid) filter (where commission is null), 0) as unestimated
+  from shared
+  group by day, stream_id, store, kind, product_id, country, currency, estimated
   'Google''s orders state it, where they are known, else estimated from the imported tables. From proceeds_detail';
 comment on column analyst.proceeds.day is 'Day of the purchases, UTC';
 comment on column analyst.proceeds.currency is 'ISO 4217';

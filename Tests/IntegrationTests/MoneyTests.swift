@@ -289,6 +289,33 @@ struct MoneyTests {
         }
     }
 
+    @Test("tax, commission and proceeds add up to what was paid, to the last digit")
+    func wholeAmounts() async throws {
+        try await SimulatedLog.with { log in
+            try await log.script(Self.tables)
+            try await AnalystLog.fold(
+                (1...9).map { number in
+                    let day = "2025-02-0\(number)"
+                    return AnalystLog.Stated(
+                        "\(day)T12:00:00Z",
+                        [
+                            AnalystLog.charge("73\(number)", day, "2025-03-0\(number)", product: "monthly") {
+                                ($0.price, $0.currency, $0.storefront) = (Int64(8990 + number), "EUR", "DEU")
+                            }
+                        ])
+                }, log)
+
+            #expect(
+                try await log.lines(
+                    """
+                    select concat_ws(' ', paid, tax, commission, proceeds)
+                    from analyst.proceeds
+                    where paid <> tax + commission + proceeds + unestimated
+                    """) == [])
+            #expect(try await log.lines("select count(*)::text from analyst.proceeds where proceeds > 0") == ["9"])
+        }
+    }
+
     /// A rate counts on the six days after its own. The commissions begin on February 10.
     @Test("currencies of no and of three decimals, a price of 10⁹, a refund above the price, and days without a rate")
     func oddAmounts() async throws {

@@ -47,9 +47,9 @@ struct CommissionImport: AsyncParsableCommand {
         discussion: """
             The header line names the columns store (apple or google), kind (subscription or one_time), from (a day), \
             percent, country and later_percent in any order; the last two are optional. A line counts from its day on \
-            until the next one of its store, kind and country. Without country it counts for all countries that have no \
-            lines of their own. later_percent is the share once a subscription was paid for a year. Exit status 65 if \
-            the file is invalid.
+            until the next one of its store, kind and country. Without country it counts for all countries, until the \
+            day of a line of their own. later_percent is the share once a subscription was paid for a year. Exit status \
+            65 if the file is invalid.
             """)
 
     @Argument(help: ArgumentHelp("The file; - reads standard input.", valueName: "file"))
@@ -78,8 +78,8 @@ struct TaxImport: AsyncParsableCommand {
         abstract: "Replace the taxes in prices by those in a CSV file; nothing changes if a line is invalid.",
         discussion: """
             The header line names the columns from (a day), percent and country in any order; country is optional. A line \
-            counts from its day on until the next one of its country. Without country it counts for all countries that \
-            have no lines of their own. Exit status 65 if the file is invalid.
+            counts from its day on until the next one of its country. Without country it counts for all countries, until \
+            the day of a line of their own. Exit status 65 if the file is invalid.
             """)
 
     @Argument(help: ArgumentHelp("The file; - reads standard input.", valueName: "file"))
