@@ -1124,6 +1124,7 @@ create table subledger.transaction (
   developer_revenue             bigint,
   refunds                       jsonb,
   plan_price                    bigint,
+  paid_until                    timestamptz,
   constraint transaction_pkey primary key (stream_id, original_transaction_id, transaction_id),
   constraint transaction_gap_check check (gap in ('duration', 'kind', 'consumed'))
 );
@@ -1163,6 +1164,9 @@ comment on column subledger.transaction.developer_revenue is
 comment on column subledger.transaction.plan_price is
   'What a whole period of the plan costs, in thousandths of the currency unit, as Google''s answer states it. price is lower '
   'for an offer, and for the rest of a period after a change of plan; null for Apple';
+comment on column subledger.transaction.paid_until is
+  'The end that was paid for, where a later report moved expires_date by free days: at least one. Null otherwise, and for '
+  'Google Play';
 comment on column subledger.transaction.offer_type is '1 introductory, 2 promotional, 3 offer code, 4 win-back';
 comment on column subledger.transaction.price is
   'In thousandths of the currency unit: 10990 is 10.99; of several seats, what was paid for all of them; null in V1';
@@ -5582,7 +5586,19 @@ select
   round(transaction.tax / 1000.0, 3) as tax,
   round(transaction.developer_revenue / 1000.0, 3) as developer_revenue,
   transaction.refunds,
-  transaction.quantity
+  transaction.quantity,
+  case when transaction.expires_date > transaction.purchase_date then
+    least(
+      transaction.expires_date,
+      case when transaction.revocation_type = 'REFUND_PRORATED' then transaction.revocation_date end
+    )
+  end as served_until,
+  case when transaction.expires_date > transaction.purchase_date then
+    least(
+      transaction.expires_date, transaction.paid_until,
+      case when transaction.revocation_type = 'REFUND_PRORATED' then transaction.revocation_date end
+    )
+  end as paid_until
 from subledger.transaction
 join subledger.stream using (stream_id)
 cross join lateral (
@@ -5649,6 +5665,10 @@ comment on column analyst.refund_rate_detail.offer_identifier is 'See transactio
 comment on column analyst.refund_rate_detail.type is 'See transactions';
 comment on column analyst.refund_rate_detail.expires_date is 'See transactions';
 comment on column analyst.refund_rate_detail.quantity is 'See transactions';
+comment on column analyst.refund_rate_detail.served_until is
+  'End of the period, or of the part of it that was not refunded; null for one-time purchases';
+comment on column analyst.refund_rate_detail.paid_until is
+  'End of what was paid for: served_until without the free days that the developer added';
 
 create or replace view analyst.refund_rate as
 with counted as (
@@ -6323,9 +6343,7 @@ select
   paid.offer_identifier,
   owner.customer_kind,
   owner.customer_id,
-  case
-    when paid.refund is distinct from 'full' and paid.expires_date > paid.purchase_date then paid.expires_date
-  end as served_until,
+  case when paid.refund is distinct from 'full' then paid.served_until end as served_until,
   paid.price,
   paid.refund,
   case when paid.refund is not null then (paid.revocation_date at time zone interval '0')::date end as refund_day,
@@ -6336,7 +6354,8 @@ select
   paid.positions,
   paid.tax,
   paid.developer_revenue,
-  paid.refunds
+  paid.refunds,
+  case when paid.refund is distinct from 'full' then paid.paid_until end as paid_until
 from analyst.refund_rate_detail as paid
 left join analyst.first_owners as owner
   on owner.stream_id = paid.stream_id
@@ -6350,7 +6369,9 @@ comment on view analyst.payments is
 comment on column analyst.payments.day is 'Day of the purchase, UTC';
 comment on column analyst.payments.storefront is 'See transactions';
 comment on column analyst.payments.served_until is
-  'End of what was paid for; null for one-time purchases and for full refunds';
+  'As in refund_rate_detail; null for one-time purchases and for full refunds';
+comment on column analyst.payments.paid_until is
+  'As in refund_rate_detail; null for one-time purchases and for full refunds';
 comment on column analyst.payments.price is 'As in revenue_detail';
 comment on column analyst.payments.refund is 'As in revenue_detail';
 comment on column analyst.payments.refund_day is 'As in revenue_detail';
@@ -6364,11 +6385,13 @@ create or replace view analyst.revenue_detail as
 with served as (
   select
     payments.*,
-    max(served_until) over (
-      partition by stream_id, original_transaction_id order by purchase_date, transaction_id
-      rows between unbounded preceding and 1 preceding
-    ) as served_before
+    max(served_until) over before as served_before,
+    max(paid_until) over before as paid_before
   from analyst.payments
+  window before as (
+    partition by stream_id, original_transaction_id order by purchase_date, transaction_id
+    rows between unbounded preceding and 1 preceding
+  )
 ), run as (
   -- A pause of more than 60 days begins the years of service anew.
   select
@@ -6398,10 +6421,10 @@ select
   ) as payment,
   run.kind = 'subscription' and coalesce(
     -- What two purchases pay for counts once, such as a period to which seats were added, and only until this one.
-    sum(greatest(run.served_until - greatest(run.purchase_date, run.served_before), interval '0')) over (
+    sum(greatest(run.paid_until - greatest(run.purchase_date, run.paid_before), interval '0')) over (
       partition by run.stream_id, run.original_transaction_id, run.run order by run.purchase_date, run.transaction_id
       rows between unbounded preceding and 1 preceding
-    ) - greatest(run.served_before - run.purchase_date, interval '0') >= interval '365 days', false
+    ) - greatest(run.paid_before - run.purchase_date, interval '0') >= interval '365 days', false
   ) as is_later,
   run.price,
   run.refund,
@@ -6427,7 +6450,8 @@ comment on column analyst.revenue_detail.payment is
   'The number of the payment among those of the customer, from 1; the same for all that was paid for at one instant';
 comment on column analyst.revenue_detail.is_later is
   'Whether the subscription had been paid for at least 365 days before, pauses of at most 60 days not counted, so that '
-  'Apple''s share is that of later years. Free trials and full refunds do not count';
+  'Apple''s share is that of later years. Free trials, free days that the developer adds, and what was refunded in full or '
+  'from a day on do not count';
 comment on column analyst.revenue_detail.price is
   'What the customer paid, taxes included, in the currency unit; null if unknown, as in V1';
 comment on column analyst.revenue_detail.refund is 'full or part; null if it does not stand refunded';
@@ -7161,6 +7185,16 @@ with alike as (
     rated.*,
     case when estimated then (paid - tax) * commission_percent / 100 else 0 end as commission
   from rated
+), summed as (
+  select
+    day, stream_id, store, kind, product_id, country, currency, estimated,
+    sum(paid) as paid,
+    round(sum(tax) filter (where commission is not null), 3) as tax,
+    round(sum(commission), 3) as commission,
+    sum(proceeds) as proceeds,
+    coalesce(sum(paid) filter (where commission is null), 0) as unestimated
+  from shared
+  group by day, stream_id, store, kind, product_id, country, currency, estimated
 )
 select
   summed.day,
@@ -7186,16 +7220,6 @@ join subledger.stream using (stream_id);
 
 comment on view analyst.proceeds is
   'What is left of payments after tax and the share of the store: paid is tax, commission, proceeds and unestimated. As '
-), summed as (
-  select
-    day, stream_id, store, kind, product_id, country, currency, estimated,
-    sum(paid) as paid,
-    round(sum(tax) filter (where commission is not null), 3) as tax,
-    round(sum(commission), 3) as commission,
-    sum(proceeds) as proceeds,
-    coalesce(sum(paid) filter (where commission is null), 0) as unestimated
-  from shared
-  group by day, stream_id, store, kind, product_id, country, currency, estimated
   'Google''s orders state it, where they are known, else estimated from the imported tables. From proceeds_detail';
 comment on column analyst.proceeds.day is 'Day of the purchases, UTC';
 comment on column analyst.proceeds.currency is 'ISO 4217';

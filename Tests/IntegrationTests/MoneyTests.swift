@@ -1,3 +1,4 @@
+import Encoding
 import Subscriptions
 import TestSupport
 import Testing
@@ -286,6 +287,38 @@ struct MoneyTests {
                         "2024-01-01 8.333 0.000 8.333 0", "2025-01-01 0.000 0.000 8.333 50.000",
                         "2025-02-01 18.000 6.000 20.333 50.000", "2025-03-01 0.000 0.000 13.333 0.000",
                     ])
+        }
+    }
+
+    /// 710 is paid for from January on, gets five weeks free, and is paid for until February 2025 by the month. 720 is paid for a
+    /// year, refunded from December on, and bought again in January.
+    @Test("free days, and what was refunded from a day on, are no years of service")
+    func yearsOfService() async throws {
+        let first = Self.charge("710", "2024-01-01", "2024-02-01", 12, "EUR", "DEU", user: 7)
+        var longer = first
+        longer.expiresDate = AnalystLog.date("2024-03-07T12:00:00Z")
+        func start(_ month: Int) -> String {
+            String(AnalystLog.date("2024-03-07").advanced(byMonths: month).description.prefix(10))
+        }
+        let months = (0..<12).map { month in
+            Self.charge("710-\(month + 2)", start(month), start(month + 1), 12, "EUR", "DEU", user: 7)
+        }
+        let refunded = Self.charge("720", "2024-01-01", "2025-01-01", 80, "EUR", "DEU", user: 7, product: "yearly") {
+            $0.revocationDate = AnalystLog.date("2024-12-01T12:00:00Z")
+            $0.revocationType = "REFUND_PRORATED"
+            $0.revocationPercentage = 8_000
+        }
+        let again = Self.charge("720-2", "2025-01-10", "2026-01-10", 80, "EUR", "DEU", user: 7, product: "yearly")
+        try await SimulatedLog.with { log in
+            try await AnalystLog.fold(
+                [
+                    .init("2024-01-01T12:00:00Z", [first]), .init("2024-01-20T12:00:00Z", [longer]),
+                    .init("2025-02-10T12:00:00Z", months + [refunded, again]),
+                ], log)
+
+            #expect(
+                try await log.lines("select transaction_id from analyst.revenue_detail where is_later order by 1")
+                    == ["710-13"])
         }
     }
 

@@ -200,7 +200,8 @@ alter table subledger.transaction
   add column tax bigint,
   add column developer_revenue bigint,
   add column refunds jsonb,
-  add column plan_price bigint;
+  add column plan_price bigint,
+  add column paid_until timestamptz;
 alter table subledger.transaction add constraint transaction_gap_check check (gap in ('duration', 'kind', 'consumed'));
 
 alter table subledger.product add column level integer, add column name text;

@@ -53,7 +53,7 @@ extension JSONFields: FieldVisitor {
         case .identifier: target = identifier(field.name)
         case .accountToken: target = accountToken(field.name)
         case .signed, .revocation: target = text(field.name)
-        case .unsigned, .derived, .ofOrder: break
+        case .unsigned, .derived, .ofOrder, .folded: break
         }
     }
 

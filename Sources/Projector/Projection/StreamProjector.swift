@@ -109,7 +109,7 @@ struct StreamProjector: Sendable {
 /// The position up to which a stream is folded, and what its rows were computed with.
 struct Checkpoint: Sendable, Hashable {
     /// The version of this release. It changes in every release in which equal facts give different rows.
-    static let projectionVersion: Int32 = 20
+    static let projectionVersion: Int32 = 21
 
     var position: Int64 = 0
     /// The configured products that the rows were computed with, byte for byte as ``configured`` was then.

@@ -85,7 +85,8 @@ package enum ExportTable: String, CaseIterable, Sendable {
         ExportColumn("tax", .number), ExportColumn("developer_revenue", .number),
         ExportColumn("refunded_price", .number), ExportColumn("refunds", .json), ExportColumn("app_account_token"),
         ExportColumn("app_transaction_id"), ExportColumn("previous_original_transaction_id"),
-        ExportColumn("billing_plan_type"), ExportColumn("plan_price", .number), ExportColumn("additional", .json),
+        ExportColumn("billing_plan_type"), ExportColumn("plan_price", .number), ExportColumn("paid_until", .instant),
+        ExportColumn("additional", .json),
     ]
 
     private static let periodColumns = [

@@ -292,7 +292,8 @@ package struct Subscription: Sendable, Hashable {
                 statements.add(transaction, statement, &rules)
                 continue
             }
-            let merged = Boxed(transaction.value.completed(by: earlier.transaction))
+            let merged = Boxed(
+                transaction.value.completed(by: earlier.transaction).withFreeDays(after: earlier.transaction))
             resolved[id] = ResolvedTransaction(
                 boxed: merged, positions: (earlier.positions + [statement.position]).sorted(),
                 isSigned: earlier.isSigned || statement.isSigned)

@@ -17,6 +17,8 @@ package struct Field: Sendable, ExpressibleByStringLiteral {
         case derived
         /// A field that only orders of Google and its answers about plans state.
         case ofOrder
+        /// A field that no report states: the fold finds it in several of them.
+        case folded
     }
 
     /// The name in signed payloads and in canonical JSON; in snake case, the name of the column.
@@ -39,9 +41,15 @@ package struct Field: Sendable, ExpressibleByStringLiteral {
     static func derived(_ name: StaticString) -> Field { Field(name, .derived) }
 
     static func ofOrder(_ name: StaticString) -> Field { Field(name, .ofOrder) }
+    static func folded(_ name: StaticString) -> Field { Field(name, .folded) }
 
     /// True if signed payloads contain it.
-    package var isSigned: Bool { kind != .unsigned && kind != .derived && kind != .ofOrder }
+    package var isSigned: Bool {
+        switch kind {
+        case .signed, .identifier, .accountToken, .revocation: true
+        case .unsigned, .derived, .ofOrder, .folded: false
+        }
+    }
 
     /// True if it is a column of the projection.
     package var isProjected: Bool { kind != .derived }

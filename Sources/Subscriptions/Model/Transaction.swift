@@ -70,6 +70,9 @@ package struct Transaction: Sendable, Hashable {
     /// What a whole period of the plan costs, in thousandths, as Google's answer states it; ``price`` is lower for an offer, and
     /// for the rest of a period after a change of plan.
     package var planPrice: Int64?
+    /// The end that was paid for, where a later report of Apple moved ``expiresDate`` by at least a day: the developer gave the
+    /// days away.
+    package var paidUntil: Instant?
     /// All other fields, including those that the App Store adds in the future.
     package var additional: CanonicalJSON?
     /// When Apple signed this transaction; nil for unsigned ones. Not part of the fact's identity.
@@ -321,6 +324,7 @@ extension Transaction {
         visitor.visit(.ofOrder("tax"), from.tax, &to.tax)
         visitor.visit(.ofOrder("developerRevenue"), from.developerRevenue, &to.developerRevenue)
         visitor.visit(.ofOrder("planPrice"), from.planPrice, &to.planPrice)
+        visitor.visit(.folded("paidUntil"), from.paidUntil, &to.paidUntil)
     }
 
     /// Passes every field to a visitor that writes.
@@ -347,6 +351,16 @@ extension Transaction {
         var completion = Completion(keepsRevocation: statesRevocation)
         Self.visitFields(from: earlier, to: &result, with: &completion)
         result.additional = additional ?? earlier.additional
+        return result
+    }
+
+    /// Returns this transaction with the end that was paid for, if it ends at least a day later than in an earlier report.
+    func withFreeDays(after earlier: Transaction) -> Transaction {
+        guard !isGranted, let before = earlier.expiresDate, let expiresDate,
+            expiresDate.milliseconds - before.milliseconds >= 86_400_000
+        else { return self }
+        var result = self
+        result.paidUntil = earlier.paidUntil ?? before
         return result
     }
 
