@@ -7650,8 +7650,10 @@ select
   case when state.state = 'churned' then coalesce(cohort.latest[1][3], subscription.last_churn_reason) end
     as churn_reason,
   case
-    when state.state = 'active' and subscription.price_increase_status = 1 then 'agreed'
-    when state.state = 'active' and subscription.price_increase_status is not null then 'silent'
+    -- The stores report the consent on, also once the next renewal costs as much as the last one.
+    when state.state = 'active' and subscription.price_increase_status = 1
+      and (subscription.renewal_price = cohort.price) is not true then 'agreed'
+    when state.state = 'active' and subscription.price_increase_status = 0 then 'silent'
     when state.state = 'churned' and coalesce(cohort.latest[1][3], subscription.last_churn_reason) = 'price' then 'left'
   end as price_increase,
   cohort.positions

@@ -105,7 +105,7 @@ struct OfferFigureTests {
         return renewal
     }
 
-    /// All pay 10 in January. 1000 pays 12 from March on. 1010 did not accept the increase, 1020 has not answered, 1030
+    /// All pay 10 in January. 1000 agreed to pay 12 from March on, which Apple goes on to report. 1010 did not accept the increase, 1020 has not answered, 1030
     /// agreed. 1040 left, and came back for 12. 1050 was refunded. 1060 is in grace.
     private static let prices: AnalystLog.Stated = {
         let month = { (id: String, start: String, end: String, price: Int64) in
@@ -121,8 +121,9 @@ struct OfferFigureTests {
         return AnalystLog.Stated(
             "2025-05-01T13:00:00Z", rows,
             [
+                renewal(of: "1000") { ($0.priceIncreaseStatus, $0.renewalPrice) = (1, 12_000) },
                 renewal(of: "1010") { $0.expirationIntent = 3 }, renewal(of: "1020") { $0.priceIncreaseStatus = 0 },
-                renewal(of: "1030") { $0.priceIncreaseStatus = 1 },
+                renewal(of: "1030") { ($0.priceIncreaseStatus, $0.renewalPrice) = (1, 12_000) },
                 renewal(of: "1060") {
                     ($0.isInBillingRetryPeriod, $0.autoRenewStatus) = (true, true)
                     $0.gracePeriodExpiresDate = AnalystLog.date("2099-02-17")
