@@ -40,7 +40,7 @@ struct PlayAnswerTests {
               "recurringPrice": {"currencyCode": "EUR", "units": "4", "nanos": 990000000},
               "priceChangeDetails": {
                 "newPrice": {"currencyCode": "EUR", "units": "5"}, "priceChangeState": "OUTSTANDING",
-                "priceChangeMode": "PRICE_INCREASE"}},
+                "priceChangeMode": "PRICE_INCREASE", "expectedNewPriceChargeTime": "2025-12-21T05:00:00Z"}},
             "offerDetails": {"basePlanId": "monthly", "offerId": "trial", "offerTags": ["a"]}
           }]
         }
@@ -86,6 +86,7 @@ struct PlayAnswerTests {
         #expect(item.newPrice == 5000)
         #expect(item.newPriceState == "OUTSTANDING")
         #expect(item.newPriceMode == "PRICE_INCREASE")
+        #expect(item.newPriceTime == at("2025-12-21T05:00:00Z"))
     }
 
     @Test("are stored with what they do not say, and are read from that again")

@@ -140,6 +140,7 @@ extension PurchaseSnapshot.Item {
             newPriceMode = change.name("priceChangeMode", without: "")
             change.note(newPriceMode, of: .priceChangeMode)
             newPrice = change.amount("newPrice")
+            newPriceTime = change.instant("expectedNewPriceChargeTime")
             plan.add(change)
         }
         if var installments = plan.object("installmentDetails") {

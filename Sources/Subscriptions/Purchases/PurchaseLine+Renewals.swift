@@ -137,18 +137,29 @@ extension PurchaseSnapshot.Item {
 
     private var isChangedAnyway: Bool { newPriceMode.map(Self.changesAnyway.contains) ?? false }
 
+    private var needsConsent: Bool { newPriceMode == nil || newPriceMode == "PRICE_INCREASE" }
+
+    /// Whether the next renewal has the new price already: Google can announce it for a later one.
+    private var isNewPriceDue: Bool {
+        guard let newPriceTime, let expiryTime else { return true }
+        // Google can charge a day early.
+        return newPriceTime < expiryTime.advanced(by: .seconds(86_400))
+    }
+
     /// What the next renewal costs, in thousandths.
     fileprivate var priceOfRenewal: Int64? {
         switch newPriceState {
-        case "OUTSTANDING" where isChangedAnyway: newPrice ?? price
-        case "CONFIRMED": newPrice ?? price
+        // Without consent, nothing is charged when the new price is due. Answers that do not say when that is name the price
+        // before.
+        case "OUTSTANDING" where isChangedAnyway || (needsConsent && newPriceTime != nil), "CONFIRMED":
+            isNewPriceDue ? newPrice ?? price : price
         default: price
         }
     }
 
     /// Whether the customer agreed to a higher price, in Apple's numbers; nil if no one asks.
     fileprivate var consent: Int? {
-        guard newPriceMode == nil || newPriceMode == "PRICE_INCREASE" else { return nil }
+        guard needsConsent else { return nil }
         return switch newPriceState {
         case "OUTSTANDING": 0
         case "CONFIRMED", "APPLIED": 1

@@ -115,6 +115,8 @@ package struct PurchaseSnapshot: Sendable, Hashable {
         /// A new price that the next renewals have, and Google's word for its state.
         package var newPrice: Int64?
         package var newPriceState: String?
+        /// When Google expects to charge the new price first; nil if it does not say.
+        package var newPriceTime: Instant?
         /// Google's word for who has to agree: `PRICE_INCREASE`, `OPT_OUT_PRICE_INCREASE` or `PRICE_DECREASE`. Nil in answers
         /// before 2025, where the customer has to.
         package var newPriceMode: String?
@@ -208,6 +210,7 @@ extension PurchaseSnapshot.Item {
         writer.member("newPrice", newPrice)
         writer.member("newPriceState", newPriceState)
         writer.member("newPriceMode", newPriceMode)
+        writer.member("newPriceTime", newPriceTime)
         writer.member("paymentsCommitted", paymentsCommitted)
         writer.member("endingAfterCommitment", isEndingAfterCommitment ? true : nil)
         writer.member("quantity", quantity)
@@ -235,6 +238,7 @@ extension PurchaseSnapshot.Item {
         newPrice = json["newPrice"]?.int64
         newPriceState = json.string("newPriceState")
         newPriceMode = json.string("newPriceMode")
+        newPriceTime = try json.instant("newPriceTime")
         paymentsCommitted = json.integer("paymentsCommitted")
         isEndingAfterCommitment = json.bool("endingAfterCommitment") ?? false
         quantity = json.integer("quantity")
