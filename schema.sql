@@ -5772,6 +5772,7 @@ with failure as (
   where event.source like 'google-%'
 ), due as (
   select
+    store,
     stream_id,
     original_transaction_id,
     due_at,
@@ -5779,13 +5780,16 @@ with failure as (
     min(product_id) as product_id,
     array_agg(position order by position) as positions
   from (
-    select stream_id, position, original_transaction_id, transaction_id, product_id, due_at
+    select
+      analyst.store(original_transaction_id) as store, stream_id, position, original_transaction_id, transaction_id,
+      product_id, due_at
     from failure
     union all
-    select stream_id, position, original_transaction_id, transaction_id, product_id, due_at
+    -- A constant, by which a query of Apple's failures leaves this part out.
+    select 'google', stream_id, position, original_transaction_id, transaction_id, product_id, due_at
     from google_failure
   ) as failed
-  group by stream_id, original_transaction_id, due_at
+  group by store, stream_id, original_transaction_id, due_at
 )
 select
   analyst.month_of(due.due_at) as month,
@@ -5805,7 +5809,7 @@ select
     else 'lost'
   end as outcome,
   due.positions || coalesce(recovered.positions, '{}') as positions,
-  analyst.store(due.original_transaction_id) as store
+  due.store
 from due
 join subledger.stream using (stream_id)
 left join subledger.subscription using (stream_id, original_transaction_id)
@@ -8292,16 +8296,7 @@ with asked as (
     union all
     select
       failed.product_id, analyst.country(bought.storefront), 'billing_retry', failed.transaction_id, retry.starts_at,
-      least(
-        retry.ends_at,
-        -- The store gives up, or the customer switches auto-renewal off, after which version 1 says nothing of a retry.
-        (
-          select min((renewal ->> 'statedAt')::timestamptz)
-          from jsonb_array_elements(subscription.facts::jsonb -> 'renewals') as renewal
-          where (renewal ->> 'statedAt')::timestamptz > failed.due_at
-            and not coalesce(renewal #> '{fact,isInBillingRetryPeriod}', renewal #> '{fact,autoRenewStatus}')::boolean
-        )
-      )
+      least(retry.ends_at, stopped.at)
     from analyst.billing_retries_detail as failed
     join subledger.stream using (app, environment)
     join subledger.transaction as bought using (stream_id, original_transaction_id, transaction_id)
@@ -8327,6 +8322,13 @@ with asked as (
         coalesce(failed.grace_ends_at, failed.due_at) as starts_at,
         least(failed.due_at + analyst.retry_length(bought.billing_plan_type), next.starts_at) as ends_at
     ) as retry
+    cross join lateral (
+      -- The store gives up, or the customer switches auto-renewal off, after which version 1 says nothing of a retry.
+      select min((renewal ->> 'statedAt')::timestamptz) as at
+      from jsonb_array_elements(subscription.facts::jsonb -> 'renewals') as renewal
+      where (renewal ->> 'statedAt')::timestamptz > failed.due_at
+        and not coalesce(renewal #> '{fact,isInBillingRetryPeriod}', renewal #> '{fact,autoRenewStatus}')::boolean
+    ) as stopped
     where failed.environment = 'production'
       and failed.store = 'apple'
       and failed.due_at between (select min(at) - interval '90 days' from cut) and (select max(at) from cut)
@@ -8553,11 +8555,14 @@ with asked as (
         order by greatest(change.at - cut.at, cut.at - change.at)
       ) as by
     from different
-    join cut using (day)
     join stretch
       on stretch.product_id = different.product_id
       and stretch.state = different.event
       and coalesce(stretch.country, '') = coalesce(different.country, '')
+      -- It began or ended on the day or on the next one.
+      and (different.day in (stretch.first_day, stretch.first_day - 1)
+        or different.day in (stretch.last_day, stretch.last_day + 1))
+    cross join lateral (select (different.day + 1)::timestamp at time zone apple_zone as at) as cut
     cross join lateral (values (stretch.starts_at, 1), (stretch.ends_at, -1)) as change (at, by)
     where different.report = 'apple_subscription'
       and change.at between cut.at - interval '8 hours' and cut.at + interval '8 hours'
@@ -8598,13 +8603,26 @@ with asked as (
   ) as held
   where place <= 1000
   group by number
+), unpaid as materialized (
+  -- Products of which nothing was bought around these days.
+  select product_id
+  from different
+  except
+  select product_id
+  from payment
 ), known as materialized (
-  select distinct product_id
+  select product_id
+  from payment
+  union
+  select product_id
   from subledger.transaction
-  where product_id in (
-    select product_id
-    from different
-  )
+  -- Scalars, so that all transactions are read by several processes, or not at all.
+  where product_id = any (array(select product_id from unpaid))
+    and exists (
+      select
+      from unpaid
+    )
+  group by product_id
 )
 select
   different.report, different.store, different.day, different.product_id, different.country, different.currency,
