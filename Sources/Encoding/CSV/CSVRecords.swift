@@ -24,25 +24,31 @@ package struct CSVRecords {
 
     private let bytes: [UInt8]
     private let separator: UInt8
+    private let hasQuotes: Bool
     private var index: Int
-    private var line = 1
+    private var line: Int
 
     /// Reads all records.
     ///
-    /// - Parameter separator: A character of ASCII, between fields.
+    /// - Parameters:
+    ///   - separator: A character of ASCII, between fields.
+    ///   - hasQuotes: Whether fields may be quoted. If not, quotes are characters like others.
+    ///   - line: The number of the first line.
     /// - Throws: ``Malformed`` with the line of the first error.
     package static func read(
-        _ bytes: [UInt8], separatedBy separator: UInt8 = UInt8(ascii: ",")
+        _ bytes: [UInt8], separatedBy separator: UInt8 = UInt8(ascii: ","), hasQuotes: Bool = true, from line: Int = 1
     ) throws(Malformed) -> [Record] {
-        var reader = CSVRecords(bytes, separator)
+        var reader = CSVRecords(bytes, separator, hasQuotes, line)
         var records: [Record] = []
         while let record = try reader.next() { records.append(record) }
         return records
     }
 
-    private init(_ bytes: [UInt8], _ separator: UInt8) {
+    private init(_ bytes: [UInt8], _ separator: UInt8, _ hasQuotes: Bool, _ line: Int) {
         self.bytes = bytes
         self.separator = separator
+        self.hasQuotes = hasQuotes
+        self.line = line
         // Spreadsheets write a byte order mark before UTF-8.
         index = bytes.starts(with: [0xEF, 0xBB, 0xBF]) ? 3 : 0
     }
@@ -64,25 +70,26 @@ package struct CSVRecords {
 
     private mutating func field() throws(Malformed) -> String {
         let start = line
-        let content = index < bytes.count && bytes[index] == UInt8(ascii: "\"") ? try quoted() : try plain()
+        let isQuoted = hasQuotes && index < bytes.count && bytes[index] == UInt8(ascii: "\"")
+        let content = isQuoted ? try quoted() : try plain()
         guard let text = String(validating: content, as: UTF8.self) else {
             throw Malformed(line: start, problem: "field is not valid UTF-8")
         }
         return text
     }
 
-    private mutating func plain() throws(Malformed) -> [UInt8] {
+    private mutating func plain() throws(Malformed) -> ArraySlice<UInt8> {
         let start = index
         while index < bytes.count, bytes[index] != separator, !isAtLineEnd {
-            guard bytes[index] != UInt8(ascii: "\"") else {
+            guard !hasQuotes || bytes[index] != UInt8(ascii: "\"") else {
                 throw Malformed(line: line, problem: "quote inside an unquoted field")
             }
             index += 1
         }
-        return Array(bytes[start..<index])
+        return bytes[start..<index]
     }
 
-    private mutating func quoted() throws(Malformed) -> [UInt8] {
+    private mutating func quoted() throws(Malformed) -> ArraySlice<UInt8> {
         let start = line
         var content: [UInt8] = []
         index += 1
@@ -90,7 +97,7 @@ package struct CSVRecords {
             let byte = bytes[index]
             index += 1
             if byte == UInt8(ascii: "\"") {
-                guard index < bytes.count, bytes[index] == UInt8(ascii: "\"") else { return content }
+                guard index < bytes.count, bytes[index] == UInt8(ascii: "\"") else { return content[...] }
                 index += 1
             }
             if byte == UInt8(ascii: "\n") { line += 1 }

@@ -26,6 +26,8 @@ package struct TextRecords {
     package let bytesCount: Int64?
     /// Bytes before the next record.
     package private(set) var offset: Int64 = 0
+    /// Whether quoted fields of CSV may contain line ends. May change between two records.
+    package var hasQuotes = true
     private let read: () throws -> [UInt8]
     private var chunk: [UInt8] = []
     private var index = 0
@@ -61,16 +63,28 @@ package struct TextRecords {
         }
     }
 
-    /// The bytes up to the next line end that is not quoted, with it.
+    /// Where the next byte of a record stands.
+    private enum Place {
+        case fieldStart
+        case unquoted
+        case quoted
+        /// After a quote that ends the field, or is the first of two that stand for one.
+        case afterQuote
+    }
+
+    /// The bytes up to the next line end that is not quoted, with it. A quote inside an unquoted field quotes nothing, so
+    /// that it is an error of its own record alone.
     private mutating func bytes(startingAt start: Int) throws -> [UInt8]? {
         var bytes: [UInt8] = []
-        var isQuoted = false
+        let mayQuote = format != .jsonLines && hasQuotes
+        var place = Place.fieldStart
+        var quotedFrom = start
         while true {
             if index == chunk.count {
                 chunk = try read()
                 index = 0
                 if chunk.isEmpty {
-                    guard !isQuoted else { throw malformed(start, "unterminated quoted field") }
+                    guard place != .quoted else { throw malformed(quotedFrom, "unterminated quoted field") }
                     return bytes.isEmpty ? nil : bytes
                 }
             }
@@ -78,11 +92,15 @@ package struct TextRecords {
             var isEnd = false
             while index < chunk.count, !isEnd {
                 switch chunk[index] {
-                case UInt8(ascii: "\""): if format == .csv { isQuoted.toggle() }
                 case UInt8(ascii: "\n"):
                     line += 1
-                    isEnd = !isQuoted
-                default: break
+                    isEnd = place != .quoted
+                case UInt8(ascii: "\"") where mayQuote && place != .unquoted:
+                    if place == .fieldStart { quotedFrom = line }
+                    place = place == .quoted ? .afterQuote : .quoted
+                case UInt8(ascii: ","), UInt8(ascii: ";"), UInt8(ascii: "\t"):
+                    if place != .quoted { place = .fieldStart }
+                default: if place != .quoted { place = .unquoted }
                 }
                 index += 1
             }
