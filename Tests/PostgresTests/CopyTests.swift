@@ -52,6 +52,35 @@ extension WithServer {
                 ])
         }
 
+        @Test("numbers keep their digits and their scale")
+        func numbers() async throws {
+            let connection = try await TestServer.connect()
+            try await connection.script(
+                "create temporary table copied (i integer, n numeric, s bytea)", deadline: soon())
+            let numbers: [String?] = [
+                nil, "0", "7", "-7", "17.50", "-0.05", ".5", "0.00010", "9999", "10000", "123456789.123456789",
+                "-1000000", "100000000000000000000000000000000000.01",
+            ]
+            var rows = CopyRows(columns: 3, rows: numbers.count, rowBytes: 100)
+            for (place, number) in numbers.enumerated() {
+                rows.beginRow()
+                rows.append(Int32(place))
+                rows.append(numeric: number)
+                rows.append(bytes: [0, 255])
+            }
+
+            _ = try await connection.query(
+                Step(Statement("copy_numbers", "copy copied (i, n, s) from stdin (format binary)"), copying: rows),
+                deadline: soon())
+            let read = try await connection.query(
+                Statement("copy_numbers_read", "select n::text, encode(s, 'hex') from copied order by i"),
+                deadline: soon())
+
+            #expect(
+                try read.map { try $0.optional(String.self, at: 0) } == numbers.map { $0 == ".5" ? "0.5" : $0 })
+            #expect(try read.allSatisfy { try $0.value(String.self, at: 1) == "00ff" })
+        }
+
         @Test("more rows than the socket buffers hold are unchanged")
         func many() async throws {
             let connection = try await Self.connect()

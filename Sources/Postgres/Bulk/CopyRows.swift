@@ -58,6 +58,38 @@ package struct CopyRows: TableRows, Sendable {
         bytes.append(contentsOf: utf8)
     }
 
+    /// `bytea`.
+    package mutating func append(bytes: [UInt8]) { append(utf8: bytes) }
+
+    /// `numeric`, from digits with at most a sign before them and a point between them, such as `-17.50`, whose scale is 2.
+    ///
+    /// Source: PostgreSQL, `numeric_recv` in `src/backend/utils/adt/numeric.c`: the number of groups of four digits, the
+    /// power of 10,000 that the first group counts, the sign, the scale, and the groups.
+    package mutating func append(numeric text: String?) {
+        guard let text else { return appendNull() }
+        let isNegative = text.utf8.first == UInt8(ascii: "-")
+        let parts = text.utf8.dropFirst(isNegative ? 1 : 0).split(
+            separator: UInt8(ascii: "."), omittingEmptySubsequences: false)
+        let whole = [UInt8](parts[0])
+        let fraction = parts.count > 1 ? [UInt8](parts[1]) : []
+        let groups = (before: (whole.count + 3) / 4, after: (fraction.count + 3) / 4)
+        values += 1
+        append(word: UInt32(8 + 2 * (groups.before + groups.after)))
+        append(half: UInt16(groups.before + groups.after))
+        append(half: UInt16(truncatingIfNeeded: groups.before - 1))
+        append(half: isNegative ? 0x4000 : 0)
+        append(half: UInt16(fraction.count))
+        // Zeros complete the first group and the last one.
+        let zero = UInt8(ascii: "0")
+        var digits = [UInt8](repeating: zero, count: groups.before * 4 - whole.count)
+        digits += whole
+        digits += fraction
+        digits += [UInt8](repeating: zero, count: groups.after * 4 - fraction.count)
+        for start in stride(from: 0, to: digits.count, by: 4) {
+            append(half: digits[start..<start + 4].reduce(0) { $0 * 10 + UInt16($1 - zero) })
+        }
+    }
+
     package mutating func append(json: [UInt8]?) {
         guard let json else { return appendNull() }
         values += 1
