@@ -32,7 +32,7 @@ struct ConsoleReportTests {
                 (1, "01", "DE", "EUR", "9.99"), (2, "02", "DE", "EUR", "109.99"), (3, "03", "JP", "JPY", "2500"),
                 (5, "20", "DE", "EUR", "19.99"),
             ] {
-                var row = StoreReport.Row(line: number, fields: [:])
+                var row = StoreReport.Row(line: number, fields: Array("{}".utf8))
                 (row.day, row.event, row.app) = ("2026-10-\(day)", "sale", "com.example.reader")
                 (row.productId, row.country, row.currency) = ("pro", country, currency)
                 (row.units, row.amount) = (1, Decimal(string: amount))
@@ -41,8 +41,9 @@ struct ConsoleReportTests {
             }
             let report = StoreReport(
                 digest: Array(repeating: 7, count: 32), kind: "google_sales", name: "salesreport_202610",
-                firstDay: "2026-10-01", lastDay: "2026-10-31")
-            let added = try await StoreReports.add(report, rows, on: owner)
+                firstDay: "2026-10-01", lastDay: "2026-10-31", rows: rows.count)
+            var rest = rows[...]
+            let added = try await StoreReports.add(report, on: owner) { rest.popFirst() }
             await owner.close()
             #expect(added == .added(replaces: false))
             let (browser, cookie) = try await server.session()

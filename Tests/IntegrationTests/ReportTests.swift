@@ -726,16 +726,49 @@ struct ReportTests {
             "\(error?.description ?? "")")
     }
 
-    @Test("a packed file that is cut off, or has several files, is refused")
+    /// The rows of a file that is read by pieces of a size.
+    private static func rows(_ path: String, pieceBytes: Int) throws -> [StoreReport.Row] {
+        let file = try #require(FileHandle(forReadingAtPath: path))
+        var reader = try ReportRows(file, path: path, day: "2026-11-25", pieceBytes: pieceBytes)
+        var rows: [StoreReport.Row] = []
+        while let row = try reader.next() { rows.append(row) }
+        return rows
+    }
+
+    @Test(
+        "however small the pieces are in which a file is read, its rows are the same",
+        arguments: [
+            "apple_sales_summary_1_0.txt.gz", "apple_subscription_1_2.txt", "apple_financial_ZZ_0926.txt",
+            "apple_finance_detail_Z1.txt", "google_salesreport_202111.zip", "google_salesreport_202401.csv",
+            "google_earnings_202106.csv",
+        ])
+    func pieces(name: String) throws {
+        let path = Self.fixtures.appendingPathComponent(name).path
+        let whole = try Self.rows(path, pieceBytes: 1 << 20)
+
+        #expect(!whole.isEmpty)
+        for pieceBytes in [1, 2, 7, 100] {
+            let rows = try Self.rows(path, pieceBytes: pieceBytes)
+            #expect(rows == whole, "\(pieceBytes)")
+        }
+    }
+
+    @Test("a packed file that is cut off is refused, also where a row before shows that it is")
     func packed() throws {
+        let folder = TestFolder.path("packed-reports")
+        try FileManager.default.createDirectory(atPath: folder, withIntermediateDirectories: true)
+        defer { try? FileManager.default.removeItem(atPath: folder) }
         for name in ["apple_sales_summary_1_0.txt.gz", "google_salesreport_202111.zip"] {
-            let bytes = Array(try Data(contentsOf: Self.fixtures.appendingPathComponent(name)))
-            #expect(try PackedFile.content(bytes, name: name).count > 1000)
+            let bytes = try Data(contentsOf: Self.fixtures.appendingPathComponent(name))
+            let path = "\(folder)/\(name)"
             for length in [4, 30, bytes.count / 2, bytes.count - 1] {
-                let error = #expect(throws: CommandProblem.self) {
-                    try PackedFile.content(Array(bytes.prefix(length)), name: name)
+                try bytes.prefix(length).write(to: URL(fileURLWithPath: path))
+                for pieceBytes in [1, 1 << 20] {
+                    let error = #expect(throws: CommandProblem.self) {
+                        try ReportFile(path, pieceBytes: pieceBytes)
+                    }
+                    #expect(error?.description.hasPrefix("\(path): is damaged or cut off") == true)
                 }
-                #expect(error?.description.hasPrefix("\(name): is damaged or cut off") == true)
             }
         }
     }
@@ -745,11 +778,28 @@ struct ReportTests {
         arguments: [String.Encoding.utf16LittleEndian, .utf16BigEndian])
     func wide(encoding: String.Encoding) throws {
         let mark: [UInt8] = encoding == .utf16LittleEndian ? [0xFF, 0xFE] : [0xFE, 0xFF]
-        let content = try #require(try text("google_salesreport_202401.csv").data(using: encoding))
+        // With a character that is a pair of units.
+        let content = try text("google_salesreport_202401.csv").replacing("Pro subscription", with: "Pro \u{1F600}")
+        let encoded = try #require(content.data(using: encoding))
+        let plain = TestFolder.path("plain") + ".csv"
         let path = TestFolder.path("wide") + ".csv"
-        try (Data(mark) + content).write(to: URL(fileURLWithPath: path))
-        defer { try? FileManager.default.removeItem(atPath: path) }
+        defer { for path in [plain, path] { try? FileManager.default.removeItem(atPath: path) } }
+        try Data(content.utf8).write(to: URL(fileURLWithPath: plain))
+        try (Data(mark) + encoded).write(to: URL(fileURLWithPath: path))
 
-        #expect(try ReportFile(path).rows.count == 4)
+        let expected = try Self.rows(plain, pieceBytes: 1 << 20)
+        #expect(expected.count == 4)
+        #expect(expected.allSatisfy { String(decoding: $0.fields, as: UTF8.self).contains("Pro \u{1F600}") })
+        for pieceBytes in [1, 3, 1 << 20] {
+            let rows = try Self.rows(path, pieceBytes: pieceBytes)
+            #expect(rows == expected, "\(pieceBytes)")
+        }
+        // Half of a character at the end.
+        let file = try #require(FileHandle(forUpdatingAtPath: path))
+        try file.seekToEnd()
+        try file.write(contentsOf: Data([0x41]))
+        try file.close()
+        let error = #expect(throws: CSVFile.Malformed.self) { try Self.rows(path, pieceBytes: 7) }
+        #expect(error?.description == "\(path):1: the text is not valid UTF-16")
     }
 }

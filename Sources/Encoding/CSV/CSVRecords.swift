@@ -125,7 +125,8 @@ extension CSVRecords {
     /// The content of a field without the spaces and tabs around it.
     package static func trimmed(_ text: String) -> String {
         func isSpace(_ scalar: Unicode.Scalar) -> Bool {
-            scalar == "\t" || scalar.properties.generalCategory == .spaceSeparator
+            scalar == "\t" || scalar == " "
+                || !scalar.isASCII && scalar.properties.generalCategory == .spaceSeparator
         }
         guard let first = text.unicodeScalars.first, let last = text.unicodeScalars.last,
             isSpace(first) || isSpace(last)

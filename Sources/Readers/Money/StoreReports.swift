@@ -11,20 +11,23 @@ package struct StoreReport: Sendable, Hashable {
     /// As `2026-11-25`.
     package let firstDay: String
     package let lastDay: String
+    /// Number of its rows.
+    package let rows: Int
 
-    package init(digest: [UInt8], kind: String, name: String, firstDay: String, lastDay: String) {
+    package init(digest: [UInt8], kind: String, name: String, firstDay: String, lastDay: String, rows: Int) {
         self.digest = digest
         self.kind = kind
         self.name = name
         self.firstDay = firstDay
         self.lastDay = lastDay
+        self.rows = rows
     }
 
     /// A row, see table `store_report_row`.
     package struct Row: Sendable, Hashable {
         package let line: Int
-        /// All columns that are kept, by their names in lower case.
-        package let fields: [String: String]
+        /// All columns that are kept, by their names in lower case: a JSON object.
+        package let fields: [UInt8]
         /// As `2026-11-25`.
         package var day = ""
         package var event = ""
@@ -40,7 +43,7 @@ package struct StoreReport: Sendable, Hashable {
         package var proceedsCurrency: String?
         package var orderId: String?
 
-        package init(line: Int, fields: [String: String]) {
+        package init(line: Int, fields: [UInt8]) {
             self.line = line
             self.fields = fields
         }
@@ -63,41 +66,106 @@ package enum StoreReports {
 
     /// Adds a report. Atomic; durable when it returns; safe to repeat.
     ///
-    /// - Parameter connection: Has the rights of `subledger_products`.
+    /// The rows are stored in batches, so that memory use does not depend on their number.
+    ///
+    /// - Parameters:
+    ///   - batchRows: Most rows that are in memory at a time, twice; nil for ``Limits/reportBatchRows``.
+    ///   - connection: Has the rights of `subledger_products`.
+    ///   - next: Returns the next row, and nil after the last one; then it is not called again, and neither if the report is
+    ///     known.
+    /// - Throws: `PostgresError`, and what `next` throws; then nothing is added.
     package static func add(
-        _ report: StoreReport, _ rows: [StoreReport.Row], on connection: PostgresConnection
-    ) async throws(PostgresError) -> Outcome {
+        _ report: StoreReport, batchRows: Int? = nil, on connection: PostgresConnection,
+        next: () throws -> StoreReport.Row?
+    ) async throws -> Outcome {
         let deadline = ContinuousClock.now + Limits.reportWaitMax
-        var added = false
-        var replaces = false
         let first = try await connection.begin(
             with: [
                 Step(
                     ReportStatements.add,
                     [
                         Parameter(report.digest), Parameter(report.kind), Parameter(report.name),
-                        Parameter(report.firstDay), Parameter(report.lastDay), Parameter(Int32(rows.count)),
+                        Parameter(report.firstDay), Parameter(report.lastDay), Parameter(Int32(report.rows)),
                     ])
             ], deadline: deadline)
         do {
+            var outcome = Outcome.known
             if let row = first[0].first {
-                added = true
-                replaces = try row.value(at: 0)
-                for start in stride(from: 0, to: rows.count, by: Limits.reportBatchRows) {
-                    let batch = rows[start..<min(rows.count, start + Limits.reportBatchRows)]
-                    _ = try await connection.query(
-                        ReportStatements.addRows,
-                        [Parameter(report.digest), Parameter(JSONB(utf8: json(batch))), Parameter(report.name)],
-                        deadline: deadline)
-                }
+                outcome = .added(replaces: try row.value(at: 0))
+                try await copy(
+                    report, batchRows ?? Limits.reportBatchRows, on: connection, deadline: deadline, next: next)
             }
             try await connection.commit(deadline: deadline)
+            return outcome
         } catch {
             try? await connection.rollback(deadline: .now + Limits.readWaitMax)
             throw error
         }
-        return added ? .added(replaces: replaces) : .known
     }
+
+    private static func copy(
+        _ report: StoreReport, _ batchRows: Int, on connection: PostgresConnection, deadline: ContinuousClock.Instant,
+        next: () throws -> StoreReport.Row?
+    ) async throws {
+        // Of two letters or three, by how the rows name them.
+        var countries: [String: String] = [:]
+        var batch = try rows(batchRows, next)
+        while !batch.isEmpty {
+            let unknown = Set(batch.compactMap(\.country)).subtracting(countries.keys)
+            if !unknown.isEmpty {
+                let found = try await connection.query(
+                    ReportStatements.countries, [Parameter.array(Array(unknown))], deadline: deadline)
+                for row in found {
+                    let code: String = try row.value(at: 0)
+                    countries[code] = try row.value(at: 1)
+                }
+            }
+            let table = copyRows(batch, of: report, countries)
+            async let copied = connection.query(Step(ReportStatements.copy, copying: table), deadline: deadline)
+            // The server stores these while the next ones are read.
+            batch = batch.count < batchRows ? [] : try rows(batchRows, next)
+            _ = try await copied
+        }
+    }
+
+    private static func rows(
+        _ count: Int, _ next: () throws -> StoreReport.Row?
+    ) throws -> [StoreReport.Row] {
+        var rows: [StoreReport.Row] = []
+        while rows.count < count, let row = try next() { rows.append(row) }
+        return rows
+    }
+
+    private static func copyRows(
+        _ rows: [StoreReport.Row], of report: StoreReport, _ countries: [String: String]
+    ) -> CopyRows {
+        var table = CopyRows(columns: 16, rows: rows.count, rowBytes: 1024)
+        for row in rows {
+            let day: Int32? = Instant(iso8601: row.day).map { Int32($0.milliseconds / 86_400_000 - daysUntil2000) }
+            let country: String? = row.country.map { countries[$0] ?? $0 }
+            table.beginRow()
+            table.append(report.name)
+            table.append(bytes: report.digest)
+            table.append(Int32(clamping: row.line))
+            table.append(day)
+            table.append(row.event)
+            table.append(row.app)
+            table.append(row.productId)
+            table.append(row.appleId)
+            table.append(country)
+            table.append(row.currency)
+            table.append(numeric: row.units.map { "\($0)" })
+            table.append(numeric: row.amount.map { "\($0)" })
+            table.append(numeric: row.proceeds.map { "\($0)" })
+            table.append(row.proceedsCurrency)
+            table.append(row.orderId)
+            table.append(json: row.fields)
+        }
+        return table
+    }
+
+    /// From 1970-01-01: PostgreSQL sends a date as the days since 2000-01-01.
+    private static let daysUntil2000: Int64 = 10_957
 
     /// Where the sales reports and the log differ, by day.
     ///
@@ -120,36 +188,6 @@ package enum StoreReports {
         return Differences(
             lines: lines,
             reasons: reasons.sorted { ($1.value, $0.key) < ($0.value, $1.key) }.map { ($0.key, $0.value) })
-    }
-
-    private static func json(_ rows: ArraySlice<StoreReport.Row>) -> [UInt8] {
-        var writer = JSONWriter(bytesExpected: rows.count * 1024)
-        writer.array(rows) { writer, row in
-            writer.object { writer in
-                writer.member("line", Int64(row.line))
-                writer.member("day", row.day)
-                writer.member("event", row.event)
-                writer.member("app", row.app)
-                writer.member("product_id", row.productId)
-                writer.member("apple_id", row.appleId)
-                writer.member("country", row.country)
-                writer.member("currency", row.currency)
-                writer.member("units", row.units.map { "\($0)" })
-                writer.member("amount", row.amount.map { "\($0)" })
-                writer.member("proceeds", row.proceeds.map { "\($0)" })
-                writer.member("proceeds_currency", row.proceedsCurrency)
-                writer.member("order_id", row.orderId)
-                writer.key("fields")
-                writer.object { writer in
-                    // In any order: PostgreSQL has its own.
-                    for (name, value) in row.fields {
-                        writer.key(name)
-                        writer.value(value)
-                    }
-                }
-            }
-        }
-        return writer.bytes
     }
 }
 
@@ -176,20 +214,20 @@ enum ReportStatements {
         )
         """)
 
-    static let addRows = Statement(
-        "report_add_rows",
+    static let countries = Statement(
+        "report_countries",
         """
-        insert into subledger.store_report_row (
+        select code, analyst.country(code)
+        from unnest($1::text[]) as code
+        """)
+
+    static let copy = Statement(
+        "report_copy",
+        """
+        copy subledger.store_report_row (
           name, sha256, line, day, event, app, product_id, apple_id, country, currency, units, amount, proceeds,
           proceeds_currency, order_id, fields
-        )
-        select
-          $3, $1, line, day, event, app, product_id, apple_id, analyst.country(country), currency, units, amount, proceeds,
-          proceeds_currency, order_id, fields
-        from jsonb_to_recordset($2) as row (
-          line integer, day date, event text, app text, product_id text, apple_id text, country text, currency text,
-          units numeric, amount numeric, proceeds numeric, proceeds_currency text, order_id text, fields jsonb
-        )
+        ) from stdin (format binary)
         """)
 
     static let differences = Statement(

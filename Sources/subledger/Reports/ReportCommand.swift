@@ -30,15 +30,14 @@ struct ReportImport: AsyncParsableCommand {
             try await database.withConnection(.products) { connection in
                 for path in files {
                     let file = try ReportFile(path)
-                    let outcome = try await StoreReports.add(file.report, file.rows, on: connection)
-                    let days = "\(file.report.firstDay) to \(file.report.lastDay)"
+                    let report = file.report
                     let end: String
-                    switch outcome {
-                    case .added(false): end = "\(file.rows.count) rows imported"
-                    case .added(true): end = "\(file.rows.count) rows imported, which replace those of an earlier file"
+                    switch try await file.add(on: connection) {
+                    case .added(false): end = "\(report.rows) rows imported"
+                    case .added(true): end = "\(report.rows) rows imported, which replace those of an earlier file"
                     case .known: end = "imported before"
                     }
-                    print("\(file.report.kind) \(file.report.name), \(days): \(end)")
+                    print("\(report.kind) \(report.name), \(report.firstDay) to \(report.lastDay): \(end)")
                 }
             }
         }

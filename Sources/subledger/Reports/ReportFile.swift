@@ -1,90 +1,68 @@
 import Crypto
 import Encoding
 import Foundation
+import Postgres
 import Readers
 import Server
 
 /// A report that a store offers for download, as it is downloaded: compressed or not, in UTF-8 or UTF-16.
+///
+/// It is read by pieces, so that memory use does not depend on its size: once to check it as a whole, and again to add its
+/// rows. So a file with an error leaves nothing behind, not even in tables to be vacuumed.
 struct ReportFile {
     let report: StoreReport
-    let rows: [StoreReport.Row]
+    private let path: String
+    private let file: FileHandle
+    private let pieceBytes: Int
 
-    /// - Parameter path: Of the file; its name says which other file it replaces.
-    init(_ path: String) throws {
-        guard let packed = InputFile.read(path) else {
+    /// - Parameters:
+    ///   - path: Of the file; its name says which other file it replaces.
+    ///   - pieceBytes: How much is read at once.
+    init(_ path: String, pieceBytes: Int = 1 << 20) throws {
+        guard let file = FileHandle.rereadable(path), let digest = try? Self.digest(file) else {
             throw CSVFile.Malformed(description: "\(path): \(InputFile.unreadable)")
         }
-        let content = try PackedFile.content(packed, name: path)
-        do throws(CSVRecords.Malformed) {
-            let text = try Self.text(content)
-            guard let header = Self.header(text) else {
-                throw CSVRecords.Malformed(line: 1, problem: "the file is empty")
+        let name = Self.name(of: path)
+        let day = Self.day(in: name)
+        var rows = try ReportRows(file, path: path, day: day, pieceBytes: pieceBytes)
+        var count = 0
+        var days: ClosedRange<String>?
+        while let row = try rows.next() {
+            count += 1
+            days = min(days?.lowerBound ?? row.day, row.day)...max(days?.upperBound ?? row.day, row.day)
+        }
+        guard let period = rows.period ?? days ?? day.map({ $0...$0 }) else {
+            throw CSVFile.Malformed(
+                description: "\(path):1: the file has no rows, and its name no day such as 20261125")
+        }
+        report = StoreReport(
+            digest: digest, kind: rows.kind.rawValue, name: name, firstDay: period.lowerBound,
+            lastDay: period.upperBound, rows: count)
+        self.path = path
+        self.file = file
+        self.pieceBytes = pieceBytes
+    }
+
+    /// Adds the report, see ``StoreReports/add(_:batchRows:on:next:)``.
+    func add(batchRows: Int? = nil, on connection: PostgresConnection) async throws -> StoreReports.Outcome {
+        var rows: ReportRows?
+        return try await StoreReports.add(report, batchRows: batchRows, on: connection) {
+            if rows == nil {
+                rows = try ReportRows(file, path: path, day: Self.day(in: report.name), pieceBytes: pieceBytes)
             }
-            let layout = try ReportLayout(header: header)
-            let name = Self.name(of: path)
-            let records = try Self.records(text, header)
-            rows = try layout.rows(records, day: Self.day(in: name))
-            let days = rows.map(\.day)
-            let period = try layout.period(records)
-            guard let first = period?.first ?? days.min() ?? Self.day(in: name),
-                let last = period?.last ?? days.max() ?? Self.day(in: name)
-            else {
-                throw CSVRecords.Malformed(
-                    line: 1, problem: "the file has no rows, and its name no day such as 20261125")
+            if let row = try rows?.next() { return row }
+            guard try Self.digest(file) == report.digest else {
+                throw CommandProblem("\(path): changed while it was read: import it again")
             }
-            report = StoreReport(
-                digest: Array(SHA256.hash(data: packed)), kind: layout.kind.rawValue, name: name, firstDay: first,
-                lastDay: last)
-        } catch {
-            throw CSVFile.Malformed(description: "\(path):\(error.line): \(error.problem)")
+            return nil
         }
     }
 
-    /// UTF-8 without a byte order mark.
-    private static func text(_ bytes: [UInt8]) throws(CSVRecords.Malformed) -> [UInt8] {
-        if bytes.starts(with: [0xEF, 0xBB, 0xBF]) { return Array(bytes.dropFirst(3)) }
-        let encoding: String.Encoding? =
-            bytes.starts(with: [0xFF, 0xFE])
-            ? .utf16LittleEndian : bytes.starts(with: [0xFE, 0xFF]) ? .utf16BigEndian : nil
-        guard let encoding else { return bytes }
-        guard let text = String(data: Data(bytes.dropFirst(2)), encoding: encoding) else {
-            throw CSVRecords.Malformed(line: 1, problem: "the text is not valid UTF-16")
-        }
-        return Array(text.utf8)
-    }
-
-    /// The line with the names of the columns. In one of Apple's reports, its vendor and period stand before it.
-    private static func header(_ text: [UInt8]) -> [UInt8]? {
-        let first = text.split(
-            maxSplits: 8, whereSeparator: { $0 == UInt8(ascii: "\n") || $0 == UInt8(ascii: "\r") }
-        ).prefix(8)
-        guard let line = first.first, line.starts(with: "Vendor Name\t".utf8) else {
-            return first.first.map(Array.init)
-        }
-        return Array(first.first { $0.starts(with: "Transaction Date\t".utf8) } ?? line)
-    }
-
-    /// All lines, the header included, which shows what separates the columns: tabs in Apple's files, commas in Google's.
-    /// Nothing is quoted in files with tabs.
-    private static func records(_ text: [UInt8], _ header: [UInt8]) throws(CSVRecords.Malformed) -> [CSVRecords.Record]
-    {
-        guard header.contains(UInt8(ascii: "\t")) else { return try CSVRecords.read(text) }
-        var records: [CSVRecords.Record] = []
-        var number = 0
-        for line in text.split(separator: UInt8(ascii: "\n"), omittingEmptySubsequences: false) {
-            number += 1
-            let line = line.last == UInt8(ascii: "\r") ? line.dropLast() : line
-            guard line.contains(where: { $0 != UInt8(ascii: "\t") && $0 != UInt8(ascii: " ") }) else { continue }
-            var fields: [String] = []
-            for field in line.split(separator: UInt8(ascii: "\t"), omittingEmptySubsequences: false) {
-                guard let text = String(validating: field, as: UTF8.self) else {
-                    throw CSVRecords.Malformed(line: number, problem: "field is not valid UTF-8")
-                }
-                fields.append(text)
-            }
-            records.append(CSVRecords.Record(line: number, fields: fields))
-        }
-        return records
+    private static func digest(_ file: FileHandle) throws -> [UInt8] {
+        try file.seek(toOffset: 0)
+        var hash = SHA256()
+        while let piece = try file.read(upToCount: 1 << 20), !piece.isEmpty { hash.update(data: piece) }
+        return Array(hash.finalize())
     }
 
     /// The name without folder, without what compression and browsers add: `salesreport_202611 (1).zip` is

@@ -34,12 +34,36 @@ struct ReportLayout {
     }
 
     let kind: Kind
+    /// The first and the last day of the period that a file states before its header; nil if it states none.
+    private(set) var period: ClosedRange<String>?
+    /// Of a file whose rows have none.
+    private let day: String?
+    /// The lines before the header that state the period, by their names.
+    private var stated: [String: CSVRecords.Record] = [:]
+    private var columns: Columns?
+    private var firstColumn: String?
+    private var section = Section()
+    private var countries: Countries?
+    private var isOver = false
+    /// Of the last row.
+    private var lastLine = 1
 
-    init(header: [UInt8]) throws(CSVRecords.Malformed) {
+    /// The table of countries that ends a file of Apple's Finance Detail report.
+    private struct Countries {
+        let line: Int
+        let columns: Columns
+        var units: Decimal = 0
+    }
+
+    /// - Parameters:
+    ///   - header: The line with the names of the columns.
+    ///   - day: That of a file whose rows have none.
+    init(header: [UInt8], day: String?) throws(CSVRecords.Malformed) {
+        self.day = day
         let text = String(decoding: header, as: UTF8.self)
         let separator: Character = text.contains("\t") ? "\t" : ","
         let names = text.split(separator: separator, omittingEmptySubsequences: false).map {
-            $0.trimmingCharacters(in: CharacterSet(charactersIn: " \"\r")).lowercased()
+            $0.trimmingCharacters(in: CharacterSet(charactersIn: " \"\r\n")).lowercased()
         }
         guard let kind = Kind.allCases.first(where: { $0.signature.allSatisfy(names.contains) }) else {
             let first = names.first.map { String($0.prefix(40)) } ?? ""
@@ -53,63 +77,84 @@ struct ReportLayout {
         self.kind = kind
     }
 
-    /// - Parameter day: Of a file whose rows have none.
-    func rows(
-        _ records: [CSVRecords.Record], day: String?
-    ) throws(CSVRecords.Malformed) -> [StoreReport.Row] {
-        let records = Array(records.drop { kind == .appleFinanceDetail && $0.fields.first != "Transaction Date" })
-        var columns = Columns(records.first)
-        var rows: [StoreReport.Row] = []
-        var section = Section()
-        for (index, record) in records.enumerated().dropFirst() {
-            if kind == .appleFinanceDetail, record.fields.first == "Country Of Sale" {
-                try section.compare(Array(records[index...]))
-                return rows
-            }
-            if kind == .appleFinancial {
-                // Files of several regions repeat header and totals; some end with a table of another form.
-                if record.fields.first == records.first?.fields.first {
-                    columns = Columns(record)
-                    continue
+    /// The row that the next record of the file is; nil if it is something else, such as a header or a total.
+    mutating func row(_ record: CSVRecords.Record) throws(CSVRecords.Malformed) -> StoreReport.Row? {
+        let first = record.fields.first
+        guard let columns else {
+            if kind == .appleFinanceDetail, first != "Transaction Date" {
+                if let first, stated[first] == nil, first == "Start Date" || first == "End Date" {
+                    stated[first] = record
                 }
-                if try section.isTotal(record) { continue }
-                if record.fields.first == "Country Of Sale" { break }
+                return nil
             }
-            let fields = try columns.fields(record)
-            let row = try row(fields, record.line, day: day)
-            rows.append(row)
-            section.add(row)
+            if kind == .appleFinanceDetail { period = try statedPeriod() }
+            self.columns = Columns(record)
+            firstColumn = first
+            return nil
         }
+        if let countries {
+            self.countries?.units += try countries.columns.fields(record).number("quantity")
+            return nil
+        }
+        if isOver { return nil }
+        if kind == .appleFinanceDetail, first == "Country Of Sale" {
+            countries = Countries(line: record.line, columns: Columns(record))
+            return nil
+        }
+        if kind == .appleFinancial {
+            // Files of several regions repeat header and totals; some end with a table of another form.
+            if first == firstColumn {
+                self.columns = Columns(record)
+                return nil
+            }
+            if try section.isTotal(record) { return nil }
+            isOver = first == "Country Of Sale"
+            if isOver { return nil }
+        }
+        let row = try row(columns.fields(record), record.line)
+        section.add(row)
+        lastLine = record.line
+        return row
+    }
+
+    /// Compares the end of the file with the rows.
+    func finish() throws(CSVRecords.Malformed) {
         if kind == .appleFinancial, section.rows > 0 {
             throw CSVRecords.Malformed(
-                line: rows.last?.line ?? 1, problem: "no Total_Rows follows: the file may be cut off")
+                line: lastLine, problem: "no Total_Rows follows: the file may be cut off")
         }
-        if kind == .appleFinanceDetail {
+        guard kind == .appleFinanceDetail else { return }
+        guard let countries else {
             throw CSVRecords.Malformed(
-                line: rows.last?.line ?? 1, problem: "no table of countries follows: the file may be cut off")
+                line: lastLine, problem: "no table of countries follows: the file may be cut off")
         }
-        return rows
+        guard countries.units == section.units else {
+            throw CSVRecords.Malformed(
+                line: countries.line,
+                problem: """
+                    the countries have \(countries.units) units, and the rows before them \(section.units): is a part missing?
+                    """)
+        }
     }
 
-    /// The first and the last day of the period that a file states before its header; nil if it states none.
-    func period(_ records: [CSVRecords.Record]) throws(CSVRecords.Malformed) -> (first: String, last: String)? {
-        guard kind == .appleFinanceDetail else { return nil }
+    private func statedPeriod() throws(CSVRecords.Malformed) -> ClosedRange<String> {
         func day(_ name: String) throws(CSVRecords.Malformed) -> String {
-            guard let record = records.first(where: { $0.fields.first == name }) else {
+            guard let record = stated[name] else {
                 throw CSVRecords.Malformed(line: 1, problem: "no \(name) stands before the header")
             }
-            let name = name.lowercased()
-            return try Fields(line: record.line, values: [name: record.fields.dropFirst().first ?? ""]).day(name)
+            let value = CSVRecords.Record(line: record.line, fields: [record.fields.dropFirst().first ?? ""])
+            return try Columns(CSVRecords.Record(line: record.line, fields: [name])).fields(value).day(
+                name.lowercased())
         }
-        let period = (first: try day("Start Date"), last: try day("End Date"))
-        guard period.first <= period.last else {
+        let (first, last) = (try day("Start Date"), try day("End Date"))
+        guard first <= last else {
             throw CSVRecords.Malformed(
-                line: 1, problem: "the period ends on \(period.last), before it starts on \(period.first)")
+                line: 1, problem: "the period ends on \(last), before it starts on \(first)")
         }
-        return period
+        return first...last
     }
 
-    private func row(_ field: Fields, _ line: Int, day: String?) throws(CSVRecords.Malformed) -> StoreReport.Row {
+    private func row(_ field: Fields, _ line: Int) throws(CSVRecords.Malformed) -> StoreReport.Row {
         var row = StoreReport.Row(line: line, fields: field.kept)
         switch kind {
         case .appleSales:
@@ -206,23 +251,11 @@ struct ReportLayout {
     /// The rows of a financial report since its last totals.
     private struct Section {
         private(set) var rows = 0
-        private var units: Decimal = 0
+        private(set) var units: Decimal = 0
 
         mutating func add(_ row: StoreReport.Row) {
             rows += 1
             units += row.units ?? 0
-        }
-
-        /// Compares the table of countries that ends a file with the rows.
-        func compare(_ countries: [CSVRecords.Record]) throws(CSVRecords.Malformed) {
-            let columns = Columns(countries.first)
-            var sum: Decimal = 0
-            for record in countries.dropFirst() { sum += try columns.fields(record).number("quantity") }
-            guard sum == units else {
-                throw CSVRecords.Malformed(
-                    line: countries.first?.line ?? 1,
-                    problem: "the countries have \(sum) units, and the rows before them \(units): is a part missing?")
-            }
         }
 
         /// Whether a line has a total. Compares it with the rows before it.
@@ -251,33 +284,11 @@ struct ReportLayout {
 extension ReportLayout {
     /// The names of the columns, in lower case.
     fileprivate struct Columns {
-        private let names: [String]
-
-        init(_ header: CSVRecords.Record?) {
-            names = header?.fields.map { CSVColumns.trimmed($0).lowercased() } ?? []
-        }
-
-        func fields(_ record: CSVRecords.Record) throws(CSVRecords.Malformed) -> Fields {
-            // Some files end their lines with a separator.
-            let isLonger = record.fields.count == names.count + 1 && record.fields.last == ""
-            guard record.fields.count == names.count || isLonger else {
-                throw CSVRecords.Malformed(
-                    line: record.line,
-                    problem: """
-                        \(record.fields.count) fields: expected \(names.count), as in the header; the file may be cut off
-                        """)
-            }
-            return Fields(
-                line: record.line,
-                values: Dictionary(
-                    zip(names, record.fields.map(CSVColumns.trimmed)), uniquingKeysWith: { first, _ in first }))
-        }
-    }
-
-    /// The fields of a row.
-    fileprivate struct Fields {
-        let line: Int
-        let values: [String: String]
+        private let count: Int
+        /// Of two columns with one name, the first counts.
+        fileprivate let places: [String: Int]
+        /// Those whose values are kept.
+        fileprivate let kept: [(place: Int, name: String)]
 
         /// What says where a buyer lives is not kept.
         private static let personal = [
@@ -285,10 +296,54 @@ extension ReportLayout {
             "buyer state", "buyer postal code", "buyer postcode", "state", "subscriber id",
         ]
 
-        var kept: [String: String] { values.filter { !$0.value.isEmpty && !Self.personal.contains($0.key) } }
+        init(_ header: CSVRecords.Record) {
+            let names = header.fields.map { CSVColumns.trimmed($0).lowercased() }
+            count = names.count
+            let places = Dictionary(
+                zip(names, names.indices), uniquingKeysWith: { first, _ in first })
+            self.places = places
+            kept = names.enumerated().compactMap { place, name in
+                places[name] == place && !Self.personal.contains(name) ? (place: place, name: name) : nil
+            }
+        }
+
+        func fields(_ record: CSVRecords.Record) throws(CSVRecords.Malformed) -> Fields {
+            // Some files end their lines with a separator.
+            let isLonger = record.fields.count == count + 1 && record.fields.last == ""
+            guard record.fields.count == count || isLonger else {
+                throw CSVRecords.Malformed(
+                    line: record.line,
+                    problem: """
+                        \(record.fields.count) fields: expected \(count), as in the header; the file may be cut off
+                        """)
+            }
+            return Fields(line: record.line, columns: self, values: record.fields.map(CSVColumns.trimmed))
+        }
+    }
+
+    /// The fields of a row.
+    fileprivate struct Fields {
+        let line: Int
+        fileprivate let columns: Columns
+        fileprivate let values: [String]
+
+        /// Those that are kept, by the names of their columns: a JSON object.
+        var kept: [UInt8] {
+            var writer = JSONWriter(bytesExpected: 1024)
+            writer.object { writer in
+                for (place, name) in columns.kept where !values[place].isEmpty {
+                    writer.key(name)
+                    writer.value(values[place])
+                }
+            }
+            return writer.bytes
+        }
 
         /// Nil if the field is empty, or the column is not in the file.
-        subscript(_ name: String) -> String? { values[name].flatMap { $0.isEmpty ? nil : $0 } }
+        subscript(_ name: String) -> String? {
+            guard let place = columns.places[name], !values[place].isEmpty else { return nil }
+            return values[place]
+        }
 
         /// By Apple's type of the product.
         var isInAppPurchase: Bool {
