@@ -55,6 +55,10 @@ struct GoogleClientTests {
                 .subscription(token, of: app.packageName), app: app, isScheduled: isScheduled)
         }
 
+        func ask(aboutOrder orderId: String) async -> GoogleOutcome {
+            await client.ask(.order(orderId, of: app.packageName), app: app)
+        }
+
         /// The number of requests to the API.
         var calls: Int { store.requests.count { $0.url != GoogleClientTests.tokenURL } }
     }
@@ -192,6 +196,25 @@ struct GoogleClientTests {
         // 2026-11-01 begins at UTC; Google's day eight hours later.
         bundle.clock.advance(by: .seconds(8 * 3600))
         #expect(await bundle.ask().text == "answered")
+    }
+
+    @Test("orders that Google does not answer about, or forbids, stop no question about a purchase")
+    func orders() async throws {
+        let failure = Self.error(503, "backendError")
+        let down = try Bundle(failure, failure, failure, failure, failure, .body("{}"))
+        // With their repetitions, as many failures in a row as stop the calls.
+        for order in ["GPA.1", "GPA.2"] { #expect(await down.ask(aboutOrder: order).text.hasPrefix("unavailable")) }
+        #expect(await down.ask().text == "answered")
+        #expect(await down.ask(aboutOrder: "GPA.3").text == "unavailable breaker_open")
+        #expect(down.calls == 6)
+
+        let forbidden = Self.error(403, "permissionDenied")
+        let hidden = try Bundle(forbidden, forbidden, .body("{}"))
+        for order in ["GPA.1", "GPA.2", "GPA.3"] { #expect(await hidden.ask(aboutOrder: order).text == "forbidden") }
+        #expect(await hidden.ask().text == "answered")
+        #expect(hidden.calls == 3)
+        #expect(hidden.log.text.contains("account may not ask the Play Developer API about the app"))
+        #expect(hidden.log.text.contains(#""store.host": orders"#))
     }
 
     @Test("no more than the budget of a minute is asked in a minute")

@@ -19,8 +19,7 @@ protocol StoreCall<Host>: Sendable {
     var isRepeatable: Bool { get }
     /// How many credentials are tried.
     var credentialsMax: Int { get }
-    /// Whether the rejection of all credentials, or a missing permission, says something about the app, and not just about
-    /// this question.
+    /// Whether the rejection of all credentials says something about the app, and not just about this question.
     var provesRejection: Bool { get }
 
     /// - Parameter number: 0, or how many credentials were rejected.

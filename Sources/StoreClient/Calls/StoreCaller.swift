@@ -30,8 +30,8 @@ final class StoreCaller<Host: StoreHost>: Sendable {
         /// The store answered that there were too many requests.
         var parkedUntil: [CallLane: ContinuousClock.Instant] = [:]
         var holds: [Place: (rejection: Rejection, until: ContinuousClock.Instant)] = [:]
-        /// By app: the requests that were forbidden since the last answer.
-        var forbidden: [String: Set<String>] = [:]
+        /// The requests that were forbidden since the last answer.
+        var forbidden: [Place: Set<String>] = [:]
     }
 
     private let store: Store
@@ -131,9 +131,9 @@ final class StoreCaller<Host: StoreHost>: Sendable {
             await self.send(request, call, to: steps.host)
         }
         switch result {
-        case .answered: state.withLock { $0.forbidden[call.app] = nil }
+        case .answered: state.withLock { $0.forbidden[place] = nil }
         case .refused(_, .credential): if let credential { call.drop(credential) }
-        case .refused(_, .permission): if call.provesRejection { noteForbidden(request.url, place) }
+        case .refused(_, .permission): noteForbidden(request.url, place)
         case .refused(_, .rateLimit(let wait)):
             let end = clock.now() + wait
             state.withLock { $0.parkedUntil[call.lane] = end }
@@ -202,14 +202,15 @@ final class StoreCaller<Host: StoreHost>: Sendable {
     /// A store may forbid a single request, which anyone could cause. Several different ones in a row are the app.
     private func noteForbidden(_ request: String, _ place: Place) {
         let count = state.withLock { state in
-            let requests = state.forbidden[place.app, default: []].union([request])
+            let requests = state.forbidden[place, default: []].union([request])
             // After the pause, as many are needed again.
-            state.forbidden[place.app] = requests.count < Limits.forbiddenRequestsMax ? requests : nil
+            state.forbidden[place] = requests.count < Limits.forbiddenRequestsMax ? requests : nil
             return requests.count
         }
         guard count >= Limits.forbiddenRequestsMax else { return }
         hold(place.app, place.host, .permission)
-        permissionAlarm.note(place.app, at: clock.now())
+        permissionAlarm.note(
+            place.app, of: Host.allCases.count > 1 ? place.host.rawValue : nil, at: clock.now())
     }
 
     private func hold(_ app: String, _ host: Host, _ rejection: Rejection) {

@@ -71,8 +71,9 @@ package final class GoogleClient: Sendable {
                 ], factory: factory), logger: logger)
     }
 
-    /// How long calls about an app are held back anyway, so that nothing needs to be claimed; nil if they are not.
-    func isHeld(_ app: GoogleApp) -> Duration? { caller.isHeld(app.packageName, .api) }
+    /// How long calls about the purchases of an app are held back anyway, so that nothing needs to be claimed; nil if they are
+    /// not.
+    func isHeld(_ app: GoogleApp) -> Duration? { caller.isHeld(app.packageName, .purchases) }
 
     /// Sends a request about an app.
     ///
@@ -81,18 +82,16 @@ package final class GoogleClient: Sendable {
     /// - Parameters:
     ///   - app: Must have credentials.
     ///   - priority: Hand-ins come before checks while the budget is short.
-    ///   - isScheduled: True for questions that no notification led to: they may use only half of the day's quota.
-    ///   - isOptional: True for questions that can wait: they may not use more, and if Google refuses them for want of a
-    ///     permission, other questions about the app go on.
+    ///   - isScheduled: True for questions that no notification led to, and for those that can wait: they may use only half
+    ///     of the day's quota.
     func ask(
-        _ request: PlayRequest, app: GoogleApp, priority: AskPriority = .check, isScheduled: Bool = false,
-        isOptional: Bool = false
+        _ request: PlayRequest, app: GoogleApp, priority: AskPriority = .check, isScheduled: Bool = false
     ) async -> GoogleOutcome {
         guard let credentials = app.credentials else { preconditionFailure("the app has no credentials") }
         return await caller.ask(
             PlayCall(
                 request: request, app: app.packageName, credentials: credentials, priority: priority,
-                isScheduled: isScheduled || isOptional, provesRejection: !isOptional, client: self))
+                isScheduled: isScheduled, client: self))
     }
 
     /// A question to the Play Developer API.
@@ -102,10 +101,9 @@ package final class GoogleClient: Sendable {
         let credentials: GoogleCredentials
         let priority: AskPriority
         let isScheduled: Bool
-        let provesRejection: Bool
         let client: GoogleClient
 
-        var host: PlayHost { .api }
+        var host: PlayHost { request.quota == .orders ? .orders : .purchases }
         var lane: CallLane { CallLane(owner: credentials.account, part: request.quota.rawValue) }
         var budget: CallBudget { client.budget(request.quota) }
 
@@ -206,9 +204,10 @@ package final class GoogleClient: Sendable {
     }
 }
 
-/// The only host that is asked about apps.
+/// What Google may forbid an account, and may not answer about, without the rest: it needs another permission to see orders
+/// than to see purchases.
 private enum PlayHost: String, StoreHost {
-    case api
+    case purchases, orders
 
     var other: PlayHost { self }
 }

@@ -80,7 +80,7 @@ extension PurchaseAsker {
 
     private func ask(_ request: PlayRequest, _ question: Question, _ isOptional: Bool) async -> GoogleOutcome {
         await client.ask(
-            request, app: question.app, isScheduled: question.claim.rank == .scheduled, isOptional: isOptional)
+            request, app: question.app, isScheduled: isOptional || question.claim.rank == .scheduled)
     }
 
     /// Stores what Google answers about one order, if it is news.
