@@ -64,6 +64,9 @@ enum Limits {
     /// How long a request that hands a receipt in waits for Apple. Apple usually answers within a second. Beyond it, the
     /// receipt is asked about in the background.
     static let handInWaitMax = Duration.seconds(5)
+    /// How long it also waits for Google's answer about the order of a purchase, which access does not need: beyond it, the
+    /// order is asked about in the background.
+    static let handInOrderWaitMax = Duration.seconds(2)
     /// Most transactions of one request. The current entitlements of a customer are a few; an app hands in its whole
     /// history in several requests.
     static let transactionsMax = 100

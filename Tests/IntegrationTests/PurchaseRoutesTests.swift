@@ -112,6 +112,30 @@ struct PurchaseRoutesTests {
         }
     }
 
+    @Test("an order that Google does not answer about keeps no customer waiting, and is asked about again")
+    func slowOrder() async throws {
+        try await Self.withServer { server, google in
+            google.answer(Self.path, ScriptedGoogle.subscription(start: Self.start, end: Self.end))
+            google.hold("orders/GPA.1")
+            let late = Task {
+                try? await Task.sleep(for: .seconds(10))
+                google.hold("orders/GPA.1", false)
+            }
+            let body = #"{"purchaseToken":"token-1","customerId":"u-1"}"#
+
+            let first = try await Self.handIn(body, on: server)
+            late.cancel()
+            await late.value
+            let second = try await Self.handIn(body, on: server)
+
+            #expect(first.status == 200, "\(first.body)")
+            #expect(first.json["linked"] as? Bool == true)
+            #expect(second.status == 200)
+            #expect(
+                google.requests == ["GET \(Self.path)", "GET orders/GPA.1", "GET \(Self.path)", "GET orders/GPA.1"])
+        }
+    }
+
     @Test("while Google cannot be asked, the purchase is kept and the response is 202")
     func pending() async throws {
         try await Self.withServer { server, google in

@@ -8,7 +8,8 @@ extension PurchaseAsker {
     ///
     /// One that only confirms a price, as of most renewals, uses the half of the day's quota that scheduled questions
     /// may use, and if Google does not answer, it is asked about with the next question about the purchase. See
-    /// ``AnsweredPurchase/after(_:last:isRecovered:isVoided:)``.
+    /// ``AnsweredPurchase/after(_:last:isRecovered:isVoided:)``. Of a purchase that is handed in, each answer is waited for at
+    /// most ``Limits/handInOrderWaitMax``.
     ///
     /// - Throws: ``ReadError``, ``AppendError``.
     func askAboutOrders(
@@ -79,8 +80,12 @@ extension PurchaseAsker {
     }
 
     private func ask(_ request: PlayRequest, _ question: Question, _ isOptional: Bool) async -> GoogleOutcome {
-        await client.ask(
-            request, app: question.app, isScheduled: isOptional || question.claim.rank == .scheduled)
+        let isScheduled = isOptional || question.claim.rank == .scheduled
+        guard question.isHandIn else { return await client.ask(request, app: question.app, isScheduled: isScheduled) }
+        let answer = try? await clock.within(Limits.handInOrderWaitMax) {
+            await client.ask(request, app: question.app, isScheduled: isScheduled)
+        }
+        return answer ?? .unavailable(.timeout, retryAfter: .zero)
     }
 
     /// Stores what Google answers about one order, if it is news.

@@ -62,7 +62,7 @@ struct PurchaseAsker: Sendable {
                 outcome, resource,
                 Question(
                     claim: claim, app: app, token: token, subject: subject, isStranger: isStranger,
-                    withOrders: withOrders), pending, source)
+                    withOrders: withOrders, isHandIn: source == .googleDevice), pending, source)
         }.value
     }
 
@@ -75,6 +75,8 @@ struct PurchaseAsker: Sendable {
         let isStranger: Bool
         /// Whether the orders that the answer names are asked about in any case: Google says nothing of a refund by amount.
         let withOrders: Bool
+        /// Whether a customer waits for the answer about the purchase.
+        let isHandIn: Bool
     }
 
     /// The notification of the log; nil if it says nothing about a purchase.
