@@ -215,6 +215,9 @@ enum Limits {
     /// is random, from half of it on. Notifications lead to questions, so customers wait for the answers.
     static let purchasePauseFirst = Duration.seconds(5)
     static let purchasePauseMax = Duration.seconds(300)
+    /// Pause before a purchase is asked about again whose orders the account may not see. New permissions take a day or two, and
+    /// every purchase has orders: all of them every few minutes would use up the day's quota.
+    static let forbiddenOrdersPause = Duration.seconds(86_400)
     /// How long a claim of a purchase lasts outside the rounds. The longest question has four calls of ten seconds, waits of
     /// thirty, and an acknowledgement; only a purchase whose process died waits for the end.
     static let purchaseClaimMax = Duration.seconds(180)

@@ -849,6 +849,27 @@ struct PurchasePollerTests {
         }
     }
 
+    @Test("orders that the account may not see are asked about once a day")
+    func hiddenOrders() async throws {
+        try await Self.withPoller { bundle in
+            bundle.google.answer(Self.path, Self.active(order: "GPA.1..0"))
+            bundle.google.answer("orders:batchGet", ScriptedGoogle.error(403, "userInsufficientPermission"))
+            try await bundle.push(4, id: "1")
+
+            try await bundle.round()
+            let state = try await bundle.state()
+            bundle.clock.advance(by: .seconds(86_399))
+            let early = try await bundle.round()
+            bundle.clock.advance(by: .seconds(1))
+            let late = try await bundle.round()
+
+            #expect(state == ["appended 0 0 2 f"])
+            #expect(early.asked == 0)
+            #expect(late.asked == 1)
+            #expect(bundle.google.requests.count { $0 == "GET orders:batchGet" } == 2)
+        }
+    }
+
     private static func order(_ start: Instant, _ end: Instant, id: String = "GPA.1..0") -> ScriptedGoogle.Reply {
         ScriptedGoogle.Reply(
             body: """

@@ -30,10 +30,10 @@ extension PurchaseAsker {
         guard answered != last || !orders.isEmpty else { return asked }
         let canWait = isOptional && !question.withOrders
         asked = try await ask(about: orders, question, in: stream, isOptional: canWait)
-        if asked.areKnown {
+        if asked.areKnown, !asked.areForbidden {
             try await queue.record(answered, of: claim)
-        } else {
-            asked.areKnown = canWait
+        } else if canWait {
+            (asked.areKnown, asked.areForbidden) = (true, false)
         }
         return asked
     }
@@ -61,7 +61,10 @@ extension PurchaseAsker {
                 open.removeAll { answeredIds.contains($0) }
             // An order that Google does not know fails those with it.
             case .refused: break
-            case .rejected, .unreadable, .unavailable:
+            case .rejected(.permission):
+                asked.areForbidden = true
+                return asked
+            case .rejected(.credentials), .unreadable, .unavailable:
                 asked.areKnown = false
                 return asked
             }
@@ -71,7 +74,10 @@ extension PurchaseAsker {
             case .answered(let answer):
                 guard try await keep(answer.body, about: subject, answer.answeredAt, &asked) else { return asked }
             case .refused: break
-            case .rejected, .unreadable, .unavailable:
+            case .rejected(.permission):
+                asked.areForbidden = true
+                return asked
+            case .rejected(.credentials), .unreadable, .unavailable:
                 asked.areKnown = false
                 return asked
             }
@@ -107,6 +113,8 @@ extension PurchaseAsker {
     struct AskedOrders {
         /// False if Google did not answer about one, so that the question must be asked again.
         var areKnown = true
+        /// True if the account may see purchases and not one of the orders.
+        var areForbidden = false
         /// The position of the last event that an answer became.
         var position: Int64?
     }

@@ -237,6 +237,9 @@ struct PurchaseAsker: Sendable {
             record.failures = claim.failures + 1
             let pause = RepeatPause.purchase.pause(after: Int(record.failures), part: random())
             record.next = PurchaseRecord.Next(at: record.askedAt.advanced(by: pause), rank: .again)
+        } else if orders.areForbidden, record.next == nil {
+            record.next = PurchaseRecord.Next(
+                at: record.askedAt.advanced(by: Limits.forbiddenOrdersPause), rank: .scheduled)
         }
         var outcome = try await end(claim, record)
         outcome.statement = statement
