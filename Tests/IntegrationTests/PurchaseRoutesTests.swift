@@ -126,10 +126,13 @@ struct PurchaseRoutesTests {
             let first = try await Self.handIn(body, on: server)
             late.cancel()
             await late.value
+            let due = try await server.sql(
+                "select concat_ws(' ', result, rank, due_at is not null) from subledger.google_purchase")
             let second = try await Self.handIn(body, on: server)
 
             #expect(first.status == 200, "\(first.body)")
             #expect(first.json["linked"] as? Bool == true)
+            #expect(due == ["appended 1 t"])
             #expect(second.status == 200)
             #expect(
                 google.requests == ["GET \(Self.path)", "GET orders/GPA.1", "GET \(Self.path)", "GET orders/GPA.1"])

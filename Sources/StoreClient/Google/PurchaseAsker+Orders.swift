@@ -9,7 +9,7 @@ extension PurchaseAsker {
     /// One that only confirms a price, as of most renewals, uses the half of the day's quota that scheduled questions
     /// may use, and if Google does not answer, it is asked about with the next question about the purchase. See
     /// ``AnsweredPurchase/after(_:last:isRecovered:isVoided:)``. Of a purchase that is handed in, each answer is waited for at
-    /// most ``Limits/handInOrderWaitMax``.
+    /// most ``Limits/handInOrderWaitMax``, and the purchase is asked about again soon if one is missing.
     ///
     /// - Throws: ``ReadError``, ``AppendError``.
     func askAboutOrders(
@@ -33,7 +33,9 @@ extension PurchaseAsker {
         if asked.areKnown, !asked.areForbidden {
             try await queue.record(answered, of: claim)
         } else if canWait {
-            (asked.areKnown, asked.areForbidden) = (true, false)
+            // The next question about a purchase that no push announces may be that at its renewal.
+            asked.areKnown = asked.areKnown || !question.isHandIn
+            asked.areForbidden = false
         }
         return asked
     }
