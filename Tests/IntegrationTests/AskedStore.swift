@@ -81,6 +81,7 @@ final class AskingTransport: StoreTransport {
         if sent.url.contains("/history/") {
             return Self.response(#"{"signedTransactions":[],"revision":"r","hasMore":false}"#)
         }
+        if sent.url.contains("/orders/") { return StoreResponse(status: 404, body: Array("{}".utf8)) }
         guard let (store, id) = Self.subject(sent) else { throw .unreachable }
         let place = state.withLock { state in
             state.questions.append(id)
