@@ -83,7 +83,7 @@ package struct ConsoleRoutes: RouteSet {
         }
         get(
             "/console/customers/:id", routes, keeping: ["as", "at", "knownAt", "from", "to", "span", "entitlement"],
-            once: ["done", "grant", "found"]
+            once: ["done", "grant", "found", "purchase"]
         ) {
             Address("customers", try Self.id("id", $0))
         } page: { visit, context in
