@@ -59,7 +59,7 @@ struct Pseudonyms: Sendable {
     /// A UUID, one of Apple's long numbers, a purchase token or an order.
     private static func isUnmistakable(_ key: CustomerKey, isTransaction: Bool) -> Bool {
         if isTransaction, key.id.text.utf8.count >= 12 { return true }
-        switch key.kind {
+        return switch key.kind {
         case .account, .link: key.id.text.wholeMatch(of: /[0-9a-fA-F]{8}-([0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}/) != nil
         case .appTransaction: key.id.text.utf8.count >= 15
         case .subscription: key.id.text.utf8.count >= 20
