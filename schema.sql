@@ -3806,7 +3806,9 @@ comment on column analyst.transactions.offer_identifier is 'Name of the offer of
 comment on column analyst.transactions.offer_discount_type is 'FREE_TRIAL, PAY_AS_YOU_GO or PAY_UP_FRONT; null in V1';
 comment on column analyst.transactions.is_upgraded is 'Whether an upgrade replaced it, according to Apple';
 comment on column analyst.transactions.revocation_date is 'When it was refunded, or revoked from a family member';
-comment on column analyst.transactions.revocation_reason is '1 an issue with the app, 0 other';
+comment on column analyst.transactions.revocation_reason is
+  'Apple: 1 an issue with the app, 0 other. Google Play: 1 remorse, 2 not received, 3 defective, 4 bought by accident, '
+  '5 fraud, 6 friendly fraud, 7 chargeback, 8 not acknowledged, 0 other. Null if not stated';
 comment on column analyst.transactions.revocation_type is 'In Apple''s words, for Google Play too; null in V1';
 comment on column analyst.transactions.refund is
   'full (all of it), part (some of it, or the rest from revocation_date on), null if not refunded';
@@ -5425,7 +5427,9 @@ comment on column analyst.refunds_detail.revocation_date is 'When it was refunde
 comment on column analyst.refunds_detail.refund is 'full or part';
 comment on column analyst.refunds_detail.refunds is
   'See subledger.transaction.refunds: revocation_date is that of the last one, and amount that of all';
-comment on column analyst.refunds_detail.revocation_reason is '1 an issue with the app, 0 other';
+comment on column analyst.refunds_detail.revocation_reason is
+  'Apple: 1 an issue with the app, 0 other. Google Play: 1 remorse, 2 not received, 3 defective, 4 bought by accident, '
+  '5 fraud, 6 friendly fraud, 7 chargeback, 8 not acknowledged, 0 other. Null if not stated';
 comment on column analyst.refunds_detail.price is 'Price of the purchase, in the currency unit; null in V1';
 comment on column analyst.refunds_detail.amount is 'Refunded amount; null if the price or the percentage is unknown';
 
