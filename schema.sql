@@ -7173,7 +7173,7 @@ with alike as (
     developer_revenue is null as estimated,
     sum(price - coalesce(refunded_amount, 0)) as paid,
     -- What was paid back has its part of the tax.
-    sum(coalesce(tax, 0) * (1 - coalesce(refunded_amount / nullif(price, 0), 0))) as tax,
+    sum(coalesce(tax * (price - coalesce(refunded_amount, 0)) / nullif(price, 0), tax, 0)) as tax,
     sum(developer_revenue) as proceeds
   from analyst.revenue_detail
   where price is not null
@@ -7182,7 +7182,8 @@ with alike as (
   select
     sold.day, sold.stream_id, sold.store, sold.kind, sold.product_id, sold.country, sold.currency, sold.estimated,
     sold.paid,
-    case when sold.estimated then sold.paid - sold.paid / (1 + tax.percent / 100) else sold.tax end as tax,
+    case when sold.estimated then sold.paid * tax.percent / (100 + tax.percent) else sold.tax end as tax,
+    tax.percent as tax_percent,
     sold.proceeds,
     case when sold.is_later then commission.later_percent else commission.percent end as commission_percent
   from alike as sold
@@ -7191,14 +7192,15 @@ with alike as (
 ), shared as (
   select
     rated.*,
-    case when estimated then (paid - tax) * commission_percent / 100 else 0 end as commission
+    case when estimated then paid * commission_percent / (100 + tax_percent) else 0 end as commission
   from rated
 ), summed as (
   select
     day, stream_id, store, kind, product_id, country, currency, estimated,
     sum(paid) as paid,
-    round(sum(tax) filter (where commission is not null), 3) as tax,
-    round(sum(commission), 3) as commission,
+    -- A half is rounded up, also where a quotient before it lacks a bit.
+    round(round(sum(tax) filter (where commission is not null), 9), 3) as tax,
+    round(round(sum(commission), 9), 3) as commission,
     sum(proceeds) as proceeds,
     coalesce(sum(paid) filter (where commission is null), 0) as unestimated
   from shared
