@@ -53,6 +53,8 @@ private struct Knowledge: Equatable {
     let transactions: [Transaction]
     let periods: [Period]
     let renewal: RenewalInfo
+    /// Of Google, the renewal info does not say it.
+    let commitmentEnd: Instant?
     let purchases: [Purchase]
     /// What Google reported besides the answers about purchases: orders, voids, and the times of notifications.
     let reports: Set<PurchaseFact>
@@ -71,6 +73,7 @@ private struct Knowledge: Equatable {
             Period(start: $0.start, end: $0.end, cause: $0.cause, cut: $0.cut, transactionId: $0.transactionId)
         }
         renewal = subscription.renewal(at: .latest)
+        commitmentEnd = subscription.renewalStatement(at: .latest)?.commitmentEnd
         purchases = subscription.purchases.map {
             Purchase(
                 purchaseToken: $0.purchaseToken, stateName: $0.stateName, startTime: $0.startTime,
