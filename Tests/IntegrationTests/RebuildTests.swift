@@ -127,7 +127,7 @@ struct RebuildTests {
 
     @Test("one worker or several restore all rows, customers that a backend links included", arguments: [1, 3])
     func fromNothing(workers: Int) async throws {
-        let simulation = SimulatedLog.simulation()
+        let simulation = SimulatedLog.simulation(subscriptions: 60)
         #expect(simulation.statements.contains { _ in true })
         try await SimulatedLog.withEveryStory { log in
             try await log.append(linksOf: simulation)
