@@ -302,6 +302,8 @@ struct ErasureTests {
                     refused += 1
                     continue
                 }
+                let isCounted = shown.map { $0.error.contains(/ids of the stores to replace: [1-9]/) }.contains(true)
+                #expect(isCounted, "\(line): \(shown.map(\.error))")
                 people.append((words[0], words[1], try await Self.storeIds(ledger, (words[0], words[1]))))
                 if people.count == 4 { break }
             }
