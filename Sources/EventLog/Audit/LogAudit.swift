@@ -71,12 +71,13 @@ package struct LogAudit: Sendable {
     private func readPage(
         of stream: AuditedStream, after position: Int64, through last: Int64
     ) async throws(PostgresError) -> [AuditedEvent] {
-        let rows = try await connection.query(
-            Statements.page,
-            [
-                Parameter(stream.id), Parameter(position), Parameter(last),
-                Parameter(Int64(pageEventsMax)), Parameter(Int64(Limits.auditPageBytesMax)),
-            ], deadline: .now + Limits.auditWaitMax)
+        let parameters = [
+            Parameter(stream.id), Parameter(position), Parameter(last),
+            Parameter(Int64(pageEventsMax)), Parameter(Int64(Limits.auditPageBytesMax)),
+        ]
+        // As in `readBodies`: a body in a partition that is made meanwhile is not missing.
+        let rows = try await connection.transaction(
+            [Step(Statements.page, parameters)], isolation: .readSnapshot, deadline: .now + Limits.auditWaitMax)[0]
         let bodies = try rows.map { row throws(PostgresError) in try row.optional([UInt8].self, at: 8) ?? [] }
         let headers = try await headers(of: bodies, inStream: stream.id)
         var events: [AuditedEvent] = []
