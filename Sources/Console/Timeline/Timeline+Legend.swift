@@ -37,7 +37,7 @@ extension Timeline {
     private static let barMarks = [
         ("paid", "paid access"), ("trial", "free trial"),
         ("grace", "grace: the renewal failed, and access continues"), ("given", "given by hand"),
-        ("family", "paid for by somebody else"), ("owned", "bought once, without an end"),
+        ("family", "paid for by another person"), ("owned", "bought once, without an end"),
     ]
 
     private static let marks: [(words: String, shape: StaticString, attributes: [Attribute])] = [

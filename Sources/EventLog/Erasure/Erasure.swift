@@ -35,7 +35,7 @@ package struct Erasure: Sendable {
         package let random: [UInt8]
         /// Whether the stores' own ids of the person's purchases are replaced, too.
         package let replacesTransactions: Bool
-        /// Whether the erasure was made before, in another copy of the log. What a store can still report is no obstacle then.
+        /// Whether the erasure was made before, in another copy of the log. Then it is made although a store can still report ids.
         package let isRepeated: Bool
 
         package init(

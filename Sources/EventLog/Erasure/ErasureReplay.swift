@@ -78,7 +78,7 @@ extension Erasure {
                 let app = event.place.stream.app
                 let known = try await scopeIfKnown(
                     of: key, app: app, environment: environment, replacesTransactions: replacesTransactions)
-                // With an obstacle, what came since the erasure has made it somebody else's, too.
+                // With an obstacle, later events have made it another customer's, too.
                 guard let scope = known, scope.obstacle == nil else { continue }
                 let reached = try await reached(by: scope, before: first.statement.at)
                 guard reached.isSubset(of: erased.places) else { continue }

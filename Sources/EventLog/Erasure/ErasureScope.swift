@@ -315,8 +315,8 @@ extension ErasureScope {
             """)
 
         /// The subscriptions that were ever one of these customers', not those of which they had a seat, the purchases on
-        /// Google Play of which they consist included; whether the id is a purchase token; whether it is nobody else's now;
-        /// whether it is a subscription of its own; and whether it was ever somebody else's, or somebody has a seat of it.
+        /// Google Play of which they consist included; whether the id is a purchase token; whether it is theirs alone now;
+        /// whether it is a subscription of its own; and whether another customer ever had it, or has a seat of it.
         static let subscriptions = Statement(
             "erasure_subscriptions",
             """
@@ -359,7 +359,7 @@ extension ErasureScope {
                 from subledger.ownership as other
                 where other.stream_id = $1
                   and other.original_transaction_id = named.line
-                  -- Whoever was erased has no other ids.
+                  -- An erased person has no other ids.
                   and other.customer_id not like 'erased-%'
                   and (other.customer_kind, other.customer_id) not in (
                     select customer_kind, customer_id from customer

@@ -97,7 +97,7 @@ struct Pseudonyms: Sendable {
 
     /// The name of a transaction, an order line or an order of the person; nil for every other one.
     ///
-    /// What stands behind the id stays: the number of a renewal, and the product of an item of an order or of a purchase that
+    /// The rest of the text stays: the number of a renewal, and the product of an item of an order or of a purchase that
     /// has several.
     func name(ofTransaction id: String) -> String? {
         var whole = id[...]

@@ -2,7 +2,7 @@ import EventLog
 import Hummingbird
 import Logging
 
-/// Routes with services of their own. Whoever assembles the server makes them.
+/// Routes with services of their own. They are made where the server is assembled.
 package protocol RouteSet: Sendable {
     func add(to routes: PrivateRoutes)
 }
