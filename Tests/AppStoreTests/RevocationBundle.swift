@@ -3,6 +3,16 @@ import Encoding
 import Synchronization
 import TestSupport
 
+extension RevocationLimits {
+    /// Tests of other behaviour should not fail on a slow machine.
+    static var patient: RevocationLimits {
+        var limits = RevocationLimits()
+        limits.checkWaitMax = .seconds(60)
+        limits.answerWaitMax = .seconds(60)
+        return limits
+    }
+}
+
 /// A checker with its responder, a clock that a test sets, and the reported verdicts.
 struct RevocationBundle {
     let certificates: RevocationChain
@@ -16,10 +26,7 @@ struct RevocationBundle {
         _ certificates: RevocationChain? = nil, mode: RevocationMode = .required,
         _ change: (inout RevocationLimits) -> Void = { _ in }
     ) throws {
-        var limits = RevocationLimits()
-        // Tests of other behaviour should not fail on a slow machine.
-        limits.checkWaitMax = .seconds(60)
-        limits.answerWaitMax = .seconds(60)
+        var limits = RevocationLimits.patient
         change(&limits)
         self.certificates = try certificates ?? RevocationChain()
         responder = RevocationResponder(self.certificates)

@@ -218,8 +218,8 @@ struct RevocationJoinTests {
         let gate = Gate()
         let certificates = try RevocationChain()
         let checker = RevocationChecker(
-            mode: .required, transport: RevocationResponder(certificates), now: { day("2026-01-01") },
-            onVerdict: { _, _, _ in await gate.pass() })
+            mode: .required, transport: RevocationResponder(certificates), limits: .patient,
+            now: { day("2026-01-01") }, onVerdict: { _, _, _ in await gate.pass() })
 
         #expect(await checker.verdict(of: certificates.chain()) == .good)
         #expect(await checker.verdict(of: certificates.chain()) == .good)

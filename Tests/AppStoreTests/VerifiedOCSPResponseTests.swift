@@ -136,7 +136,7 @@ struct VerifiedOCSPResponseTests {
         let seen = Mutex<[[RevocationVerdict]]>([])
         let responder = RevocationResponder(certificates)
         let checker = RevocationChecker(
-            mode: .required, transport: responder, now: { clock.now }, onVerdict: { _, _, _ in },
+            mode: .required, transport: responder, limits: .patient, now: { clock.now }, onVerdict: { _, _, _ in },
             onResponses: { responses, _ in seen.withLock { $0.append(responses.map(\.status)) } })
 
         #expect(await checker.verdict(of: certificates.chain()) == .good)
