@@ -1,4 +1,5 @@
 import Foundation
+import TestSupport
 import Testing
 
 @Suite("Rules that all articles keep")
@@ -88,6 +89,26 @@ struct ArticleRuleTests {
         #expect(articles.filter { $0.text.contains(#/\n\$ subledger serve.* &\n/#) }.count >= 6)
         #expect(Self.running("```console\n$ subledger serve &\n$ date\n```\n") == 1)
         #expect(Self.running("```console\n$ subledger serve &\n```\ntext\n```console\n$ kill %1\n```\n") == 0)
+    }
+
+    @Test("each script prints its usage with --help, and does nothing else")
+    func help() throws {
+        let folder = Self.repository.appendingPathComponent("deploy")
+        let scripts = try FileManager.default.contentsOfDirectory(atPath: folder.path).map(
+            folder.appendingPathComponent
+        )
+        .filter {
+            let values = try $0.resourceValues(forKeys: [.isRegularFileKey, .isExecutableKey])
+            return values.isRegularFile == true && values.isExecutable == true
+        }
+        #expect(scripts.count >= 19)
+
+        for script in scripts {
+            let run = try Process.run(script, ["--help"], limit: 20)
+            #expect(run.status == 0, "\(script.lastPathComponent): \(run.errorText)")
+            #expect(run.outputText.contains("deploy/\(script.lastPathComponent)"), "\(script.lastPathComponent)")
+            #expect(run.errorText == "", "\(script.lastPathComponent)")
+        }
     }
 
     @Test("the article about Kubernetes creates the roles before it grants them, and grants them before pods use them")

@@ -124,11 +124,8 @@ struct ErasureTests {
     }
 
     /// A database in which both stores told all their stories.
-    private static func withLedger(_ test: (Ledger) async throws -> Void) async throws {
+    private static func simulated() async throws -> SharedDatabase {
         let database = try await SharedDatabase.make()
-        let root = TestFolder.path("root") + ".pem"
-        defer { try? FileManager.default.removeItem(atPath: root) }
-        try TestCertificates.standard.rootPEM.write(toFile: root, atomically: true, encoding: .utf8)
         let url = try #require(database.environment()["SUBLEDGER_DATABASE_URL"])
         let run = try ServerProcess.simulate(
             [
@@ -137,6 +134,17 @@ struct ErasureTests {
                 "--database-url", url,
             ], limit: 300)
         try #require(run.status == 0, "\(run.output)\(run.error)")
+        return database
+    }
+
+    /// Made once, since the stories take most of the time of these tests.
+    private static let stories = Task { try await simulated() }
+
+    private static func withLedger(_ test: (Ledger) async throws -> Void) async throws {
+        let database = CitusCluster.isWanted ? try await simulated() : try await stories.value.clone()
+        let root = TestFolder.path("root") + ".pem"
+        defer { try? FileManager.default.removeItem(atPath: root) }
+        try TestCertificates.standard.rootPEM.write(toFile: root, atomically: true, encoding: .utf8)
         try await SimulatedLog.with(database: database.configuration) { log in
             try await test(Ledger(database: database, log: log, root: root))
         }

@@ -10,9 +10,18 @@ package struct SharedDatabase: Sendable {
 
     package static func make() async throws -> SharedDatabase {
         if CitusCluster.isWanted { return try await distributed() }
+        return try await clone(of: "template_subledger")
+    }
+
+    /// A database of the test cluster with the same rows.
+    package func clone() async throws -> SharedDatabase {
+        try await Self.clone(of: name)
+    }
+
+    private static func clone(of template: String) async throws -> SharedDatabase {
         let server = try await TestCluster.server()
         let name = "shared_" + UUID().uuidString.lowercased().prefix(8)
-        try await server.createDatabase(name, template: "template_subledger")
+        try await server.createDatabase(name, template: template)
         return SharedDatabase(
             configuration: server.configuration(database: name), name: name, socketFolder: server.socketFolder)
     }
