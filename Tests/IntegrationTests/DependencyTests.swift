@@ -38,7 +38,7 @@ struct DependencyTests {
         let folder = TestFolder.path("dependencies")
         defer { try? FileManager.default.removeItem(atPath: folder) }
         try FileManager.default.createDirectory(atPath: "\(folder)/deploy", withIntermediateDirectories: true)
-        for name in ["deploy/dependencies", "deploy/resolved"] {
+        for name in ["deploy/dependencies", "deploy/prerequisites", "deploy/resolved"] {
             try FileManager.default.copyItem(
                 atPath: Self.root.appendingPathComponent(name).path, toPath: "\(folder)/\(name)")
         }
